@@ -6,6 +6,7 @@ baseline is written by a session without a verdict.
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -150,16 +151,12 @@ def _lock_stacks(
 ) -> JudgedSession:
     """Lock the stacks of the frameworks whose times were accepted.
 
-    If a lock cannot be written, the accepted times stay, and the returned session has an error.
+    Raises BaselineError or OSError if a lock cannot be written; the accepted times stay.
     """
     frameworks = tuple(dict.fromkeys(times.measurement.case.framework for times in accepted_cases))
-    try:
-        with lock_for_writing(measured_session.options.baselines):
-            for lock in extensions.load_functions("lock_references"):
-                judged_session = judged_session.with_notes(*lock(measured_session, frameworks))
-    except (BaselineError, OSError) as error:
-        text = f"baselines were written, but no reference stack: {storage.error_text(error)}"
-        return judged_session.with_error(text)
+    with lock_for_writing(measured_session.options.baselines):
+        for lock in extensions.load_functions("lock_references"):
+            judged_session = judged_session.with_notes(*lock(measured_session, frameworks))
     return judged_session
 
 
@@ -235,11 +232,9 @@ def _cases_to_keep(measured_session: MeasuredSession) -> list[tuple[EnvironmentK
     files = {(job.key, job.case.file_name) for job in measured_session.jobs.values()}
     cases = []
     for spec in measured_session.grid:
-        try:
+        # A CaseSpec that is not possible on this device has no baseline.
+        with contextlib.suppress(GridError):
             case, key = grid.resolve_case(spec, target)
-        except GridError:
-            # A Spec that is not possible on this device has no baseline.
-            continue
-        if (key, case.file_name) in files:
-            cases.append((key, case))
+            if (key, case.file_name) in files:
+                cases.append((key, case))
     return cases

@@ -26,9 +26,6 @@ from .option import check_combination, expand_home, usage_error
 from .options import OPTIONS, Options
 from .record import load_view
 
-# The environment variable that names the folder of the history if --history does not.
-HISTORY_VARIABLE = "BUSBW_HISTORY"
-
 _PACKAGE = Path(busbw.__file__).parent
 
 # How many launches a session plans without --launches: with one stack, and of each of two stacks.
@@ -109,8 +106,6 @@ def _option_values(words: Sequence[str], settings: Mapping[str, Sequence[str]]) 
         values["against"] or values["against_env"] or values["try_env"]
     ):
         raise ValueError("--against=baseline: expected no other stack: the lock says which")
-    if "accept_regression" in values and values["update_baselines"] != "all":
-        raise ValueError("--accept-regression: expected --update-baselines with it")
     return values
 
 
@@ -158,7 +153,7 @@ def _checked_history_folder(root: Path, values: Mapping[str, Any]) -> Path | Non
 
     Raises UsageError if the folder cannot be written.
     """
-    text = values.get("history") or os.environ.get(HISTORY_VARIABLE, "")
+    text = values.get("history") or os.environ.get("BUSBW_HISTORY", "")
     if not text:
         return None
     with usage_error(ValueError, where="--history: "):

@@ -100,7 +100,7 @@ def judge_cases(measured_session: MeasuredSession) -> dict[CaseSpec, Ruling]:
     """
     rulings = (
         _judge_interleaved(measured_session)
-        if measured_session.is_paired
+        if measured_session.options.is_paired
         else _judge_against_baselines(measured_session)
     )
     return {spec: _add_findings(measured_session, spec, ruling) for spec, ruling in rulings.items()}
@@ -112,7 +112,7 @@ def _add_findings(measured_session: MeasuredSession, spec: CaseSpec, ruling: Rul
         measured_session.measurements[spec].runs,
         measured_session.machine.target.slice_key(spec),
     )
-    verdict = apply_ceiling(ruling.verdict, key, runs, is_paired=measured_session.is_paired)
+    verdict = apply_ceiling(ruling.verdict, key, runs, is_paired=measured_session.options.is_paired)
     merged = merge_findings(verdict, findings_of_extensions(measured_session, spec, verdict))
     if merged.outcome is Outcome.FAILED:
         # More launches do not change a failure.
@@ -247,7 +247,7 @@ def _session_context(
     texts_of = [repaired_losses_text, *([] if accepts_all_times else [odd_accepted_session_text])]
     return SessionContext(
         settings=_judging_settings(measured_session),
-        has_baselines=not measured_session.is_paired,
+        has_baselines=not measured_session.options.is_paired,
         # Running out of memory under --memory-limit says nothing of the machine's own memory.
         accepts_new_cases=options.update_baselines in ("all", "new")
         and options.memory_limit is None,
@@ -319,7 +319,7 @@ def _unmeasured_text(measured_session: MeasuredSession) -> str:
     texts = {
         spec.framework: verdict.text for spec, verdict in measured_session.skipped_verdicts.items()
     }
-    if measured_session.is_paired or not texts:
+    if measured_session.options.is_paired or not texts:
         return ""
     with_baselines = frameworks_on_machine(
         measured_session.options.baselines, measured_session.environment.key
@@ -337,7 +337,11 @@ def _other_ranks_text(measured_session: MeasuredSession) -> str:
     options, key = measured_session.options, measured_session.environment.key
     is_chosen = options.ranks or options.mesh or options.remote or options.processes > 1
     # On a shared GPU busbw chose the ranks itself, perhaps because other GPUs are missing today.
-    if (is_chosen and not key.shared) or measured_session.is_paired or not measured_session.jobs:
+    if (
+        (is_chosen and not key.shared)
+        or measured_session.options.is_paired
+        or not measured_session.jobs
+    ):
         return ""
     dates = newest_dates_by_ranks(options.baselines, key)
     if not dates:

@@ -202,8 +202,11 @@ def starter_of(
         return starter
     stack, home = options.stacks.get(framework), os.path.expanduser("~")
     if stack is None:
-        python = options.against.get(framework, starter.python)
-        return replace(starter, python=python, environment=options.against_env)
+        return replace(
+            starter,
+            python=options.against.get(framework, starter.python),
+            environment=options.against_env,
+        )
     flags = {name: variables.expand_homes(value, home) for name, value in stack.flags.items()}
     return replace(
         starter,

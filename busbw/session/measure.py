@@ -55,7 +55,7 @@ class Display:
     def write_header(self, measured_session: MeasuredSession) -> None:
         """Write what will be measured, on which machine, and what changed since the baselines."""
         options, environment = measured_session.options, measured_session.environment
-        baselines = None if measured_session.is_paired else options.baselines
+        baselines = None if measured_session.options.is_paired else options.baselines
         unreached, home = measured_session.machine.target.unreached, os.path.expanduser("~")
         lines = [
             *header_lines(environment, baselines, unreached, verbose=self.verbose),
@@ -161,11 +161,11 @@ class _Measurer:
         self._resolved, self._display = resolved_session, display
         self._observers = make_observers(resolved_session, executor)
         options, device = resolved_session.options, resolved_session.machine.target.device
-        ranks: dict[str, int] = {}
-        for job in resolved_session.jobs.values():
-            ranks[job.case.framework] = max(ranks.get(job.case.framework, 0), job.key.ranks)
+        # The largest number of ranks of each framework.
+        jobs = sorted(resolved_session.jobs.values(), key=lambda job: job.key.ranks)
+        ranks = {job.case.framework: job.key.ranks for job in jobs}
         stacks = {}
-        for side in Side if resolved_session.is_paired else (Side.CANDIDATE,):
+        for side in Side if resolved_session.options.is_paired else (Side.CANDIDATE,):
             starters = {
                 name: starter_of(options, name, side, device=device, ranks=count)
                 for name, count in ranks.items()
@@ -190,12 +190,11 @@ class _Measurer:
         `lost_host_text` is the message about a lost host, empty if no host was lost. If a host was
         lost, each case with fewer launches than planned gets a Failure.
         """
-        is_paired = self._resolved.is_paired
         return replace(
             self._resolved,
             extra=observed_values(self._observers),
             measurements=self._measurements_of(Side.CANDIDATE, lost_host_text),
-            references=self._measurements_of(Side.REFERENCE, lost_host_text) if is_paired else {},
+            references=self._measurements_of(Side.REFERENCE, lost_host_text),
         )
 
     def _measurements_of(self, side: Side, lost_host_text: str) -> dict[CaseSpec, Measurement]:
@@ -203,10 +202,12 @@ class _Measurer:
         measurements = {spec: by_case[job.case] for spec, job in self._resolved.jobs.items()}
         for spec, measurement in measurements.items():
             if lost_host_text and measurement.launches < (self._resolved.options.launches or 1):
-                launch = LaunchId(name="not started")
-                failure = Failure(kind=FailureKind.KILLED, message=lost_host_text, launch=launch)
-                failures = (*measurement.failures, failure)
-                measurements[spec] = replace(measurement, failures=failures)
+                failure = Failure(
+                    kind=FailureKind.KILLED,
+                    message=lost_host_text,
+                    launch=LaunchId(name="not started"),
+                )
+                measurements[spec] = replace(measurement, failures=(*measurement.failures, failure))
         return measurements
 
     def measure_planned(self) -> None:
@@ -238,8 +239,11 @@ class _Measurer:
             measured_session = self.measured_so_far()
             rulings = judge_cases(measured_session)
             launches = {spec: m.launches for spec, m in measured_session.measurements.items()}
-            include_neighbours = measured_session.policy.rule.compares_neighbours
-            specs, rounds = plan_rerun(rulings, launches, include_neighbours=include_neighbours)
+            specs, rounds = plan_rerun(
+                rulings,
+                launches,
+                include_neighbours=measured_session.policy.rule.compares_neighbours,
+            )
             if not specs:
                 return
             if time.monotonic() - begun_s - waited_s > budget_s:
@@ -275,6 +279,6 @@ def confirmation_delay_s(measured_session: MeasuredSession, slower: Iterable[Cas
     is_scripted = all(FRAMEWORKS[spec.framework].is_scripted for spec in slower)
     return (
         0.0
-        if is_scripted or measured_session.is_paired
+        if is_scripted or measured_session.options.is_paired
         else measured_session.policy.confirmation_delay_s
     )

@@ -148,8 +148,9 @@ def append_to_history(judged_session: JudgedSession) -> JudgedSession:
         for key, lines_of_machine in lines.items():
             if lines_of_machine:
                 path = append_lines(root, key, lines_of_machine)
-                count = plural(len(lines_of_machine), "line")
-                notes.append(f"appended to the history: {count} of {path}")
+                notes.append(
+                    f"appended to the history: {plural(len(lines_of_machine), 'line')} of {path}"
+                )
             if failed:
                 failing_since += failing_since_texts(read_folder(root / key.folder), failed)
     except HistoryError as error:
@@ -177,7 +178,7 @@ def _history_lines(
         "case": measurement.case,
         "session_outcome": judged_session.session_verdict.outcome,
         "session_outcomes": judged_session.session_verdict.outcomes,
-        "paired": measured_session.is_paired,
+        "paired": measured_session.options.is_paired,
         "baseline_date": baseline.date if baseline is not None else "",
         "stack": stack.digest if stack is not None else "",
         "changed": measured_session.environment.changed,

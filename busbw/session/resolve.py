@@ -7,7 +7,7 @@ verdicts of the skipped cases.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -38,7 +38,7 @@ from busbw.model.case import Case, CaseSpec, GridError, convert_to
 from busbw.model.field_types import moment_text
 from busbw.model.launch import Plan
 from busbw.model.machine import EnvironmentKey
-from busbw.model.stored import Baseline
+from busbw.model.stored import Baseline, Record
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome
 from busbw.storage import OutputError
@@ -162,7 +162,10 @@ def _check_same_cases(
         for spec, job in jobs.items():
             other = TimedJob(*grid.resolve_case(spec, target))
             if other != job:
-                raise UsageError(f"--against: expected {job.text}, got {other.text}")
+                expected, actual = (
+                    f"{j.case.name} by {j.case.protocol} on {j.key.folder}" for j in (job, other)
+                )
+                raise UsageError(f"--against: expected {expected}, got {actual}")
 
 
 def _add_stored_times(options: Options, job: TimedJob) -> TimedJob:
@@ -188,7 +191,7 @@ def read_levels(
     read, or have a session in the future.
     """
     levels = {key: _read_levels_of_machine(collected_session, key, policy) for key in keys}
-    return {key: known for key, known in levels.items() if known is not None}
+    return {key: value for key, value in levels.items() if value is not None}
 
 
 def _read_levels_of_machine(
@@ -213,7 +216,10 @@ def _read_levels_of_machine(
     lines: tuple[Line, ...] = ()
     if options.history is not None:
         lines = read_folder(options.history / key.folder, min(begins).year)
-    _check_moments(collected_session, key, baselines, lines)
+        _check_moments(collected_session, options.history / key.folder, lines[-1:])
+    for baseline in baselines:
+        path = baseline_path(options.baselines, key, baseline.case)
+        _check_moments(collected_session, path, baseline.records)
     known_changes = read_acknowledged(options.baselines)
     stored_times = [
         StoredTimes(
@@ -232,41 +238,15 @@ _MAX_CLOCK_DIFFERENCE = timedelta(days=1)
 
 
 def _check_moments(
-    collected_session: CollectedSession,
-    key: EnvironmentKey,
-    baselines: Sequence[Baseline],
-    lines: Sequence[Line],
+    collected_session: CollectedSession, place: object, records: Iterable[Record]
 ) -> None:
-    """Raise an error if a stored session of a machine began after the session `collected_session`.
+    """Raise HistoryError if one of `records`, stored at `place`, began after `collected_session`.
 
     All sessions until that moment would seem older than the stored session, and would not count.
-
-    Args:
-        collected_session: The session, whose beginning is the present moment.
-        key: The machine.
-        baselines: The baselines of the machine.
-        lines: The lines of its history, oldest first.
-
-    Raises:
-        BaselineError: A session of a baseline began more than a day later.
-        HistoryError: A session of the history began more than a day later.
-
     """
-    options, latest = collected_session.options, collected_session.began + _MAX_CLOCK_DIFFERENCE
-    newest_records = [
-        *(
-            (
-                BaselineError,
-                baseline_path(options.baselines, key, baseline.case),
-                max(baseline.records, key=lambda record: record.began),
-            )
-            for baseline in baselines
-        ),
-        *((HistoryError, f"{options.history}/{key.folder}", line) for line in lines[-1:]),
-    ]
-    for error_type, place, record in newest_records:
-        if record.began > latest:
-            raise error_type(
+    for record in records:
+        if record.began > collected_session.began + _MAX_CLOCK_DIFFERENCE:
+            raise HistoryError(
                 f"{place}: the session of {record.moment} is in the future, since the clock of "
                 f"this machine says {moment_text(collected_session.began)}: set the clock, or "
                 "remove the entry"

@@ -93,10 +93,11 @@ def _fail_all_cases(
 
     `reason` is the text of all verdicts.
     """
-    outcomes = (SessionOutcome.FAILED, SessionOutcome.NO_VERDICT)
     return JudgedSession(
         observations=collected_session,
-        session_verdict=SessionVerdict(outcomes=outcomes, text=reason),
+        session_verdict=SessionVerdict(
+            outcomes=(SessionOutcome.FAILED, SessionOutcome.NO_VERDICT), text=reason
+        ),
         verdicts={
             spec: Verdict(spec=spec, outcome=outcome, failed=True, text=reason)
             for spec in collected_session.specs
@@ -234,8 +235,11 @@ def _junit_properties(verdict: Verdict, judged_session: JudgedSession | None) ->
     observed = judged_session.observations if judged_session else None
     if isinstance(observed, MeasuredSession) and verdict.spec in observed.measurements:
         key, versions = observed.environment.key, observed.environment.versions
-        properties["device"], properties["shared_device"] = key.device_kind, key.shared or None
-        properties["versions"] = report.versions_text(versions.get(verdict.spec.framework, {}))
+        properties |= {
+            "device": key.device_kind,
+            "shared_device": key.shared or None,
+            "versions": report.versions_text(versions.get(verdict.spec.framework, {})),
+        }
     return properties
 
 

@@ -77,11 +77,6 @@ class TimedJob:
     baseline_search: BaselineSearchResult = field(default_factory=BaselineSearchResult)
     published: Reference | None = None
 
-    @property
-    def text(self) -> str:
-        """The name of the case, its protocol and the folder of its baselines, for messages."""
-        return f"{self.case.name} by {self.case.protocol} on {self.key.folder}"
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MeasuredSession(CollectedSession):
@@ -95,7 +90,8 @@ class MeasuredSession(CollectedSession):
         plan: How long and how often each case is measured.
         levels: The levels of each environment key that has baselines.
         measurements: The launches of each case; with two stacks, of the candidate.
-        references: The launches of each case with the reference stack, empty with one stack.
+        references: The launches of each case with the reference stack; with one stack there are
+            none.
         measuring_s: How long measuring took, in seconds.
         spent_s: Maps the phases ``starting`` (of processes), ``measuring`` and ``ending`` to their
             durations in seconds.
@@ -116,11 +112,6 @@ class MeasuredSession(CollectedSession):
     spent_s: Mapping[str, float] = field(default_factory=dict)
     lost_host_text: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def is_paired(self) -> bool:
-        """Whether two stacks are interleaved."""
-        return self.options.is_paired
 
     @property
     def policy(self) -> Policy:

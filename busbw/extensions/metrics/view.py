@@ -13,7 +13,6 @@ from busbw.report.figures import CASE_LABELS, Figure, document_figure_values
 from busbw.session.record import View
 from busbw.session.state import JudgedSession
 
-_MISSING = "metrics need busbw[metrics]: python -m pip install 'busbw[metrics]'"
 _PREFIX = "busbw"
 _FIRST_LINE = f"# HELP {_PREFIX}_session_failed "
 _LABELS = ("case", *CASE_LABELS)
@@ -25,7 +24,7 @@ def metrics_view() -> View:
     Raises ValueError if the library that writes metrics is missing.
     """
     if importlib.util.find_spec("prometheus_client") is None:
-        raise ValueError(_MISSING)
+        raise ValueError("metrics need busbw[metrics]: python -m pip install 'busbw[metrics]'")
     return View(
         kind="earlier metrics of busbw",
         recognizes_text=lambda text: text.startswith(_FIRST_LINE),

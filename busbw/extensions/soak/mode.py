@@ -39,8 +39,10 @@ def mode_of(options: Options) -> Mode | None:
     """Return the session mode of a soak; None without --soak."""
     if NAME not in options.extra:
         return None
-    mode = measuring_mode(replace(options, require_baselines=False))
-    return replace(mode, run_cases=partial(run_on_machine, run_resolved=_soak_cases))
+    return replace(
+        measuring_mode(replace(options, require_baselines=False)),
+        run_cases=partial(run_on_machine, run_resolved=_soak_cases),
+    )
 
 
 def _soak_cases(

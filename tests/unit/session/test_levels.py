@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from busbw import grid
-from busbw.baselines.document import BaselineError
 from busbw.baselines.store import find_baseline, open_draft
 from busbw.baselines.updates import save_accepted
 from busbw.history.files import HistoryError, Series, append_lines, comparable_sessions, read_folder
@@ -140,7 +139,7 @@ def test_a_baseline_with_a_session_in_the_future_is_refused(
         text = text.replace(before, after)
     path.write_text(text)
     error = f"{path}: the session of 2027-01-02T03:00:00Z is in the future"
-    with pytest.raises(BaselineError, match=error):
+    with pytest.raises(HistoryError, match=error):
         _levels(_options(tmp_path))
 
 

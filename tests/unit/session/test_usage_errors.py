@@ -160,10 +160,6 @@ OPTIONS = [
     (["--update-baselines", "--accept-regression="], EMPTY),
     (["--update-baselines", "--accept-regression=  "], EMPTY),
     (["--accept-regression=why"], "--accept-regression: only with --update-baselines"),
-    (
-        ["--accept-regression=why", "--update-baselines=new"],
-        "--accept-regression: expected --update-baselines with it",
-    ),
     # What is slowed down on purpose, or measured in turn, becomes no baseline.
     (
         ["--inject=delay:5%", "--update-baselines"],
