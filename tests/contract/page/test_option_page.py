@@ -60,7 +60,7 @@ def test_a_session_has_no_verdict_if_an_exception_is_raised_while_its_page_is_wr
             "from busbw.extensions.page import output\n\noutput.render_html = lambda page: 1 / 0\n"
         )
     ran = folder.run("--page=page.html", exit_code=1)
-    error = "--page: nothing was written: ZeroDivisionError('division by zero')"
+    error = "--page: nothing was written: division by zero"
     assert "Traceback" not in ran.text
     assert f"NO_VERDICT: {error}; 1 case measured" in ran.text
     assert f"ERROR: {error}" in ran.text
