@@ -74,7 +74,7 @@ def find_machine(
     }
     frameworks = [name for name in selected if name not in absent]
     if not frameworks:
-        raise UsageError("; ".join(f"{name}: {reason}" for name, reason in absent.items()))
+        raise UsageError("; ".join(f"{name} is {reason}" for name, reason in absent.items()))
     probes = [_probe_framework(options, name, options.device, executor) for name in frameworks]
     if _must_share_gpu(options, probes):
         options = replace(

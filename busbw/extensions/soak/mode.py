@@ -41,14 +41,11 @@ def mode_of(options: Options) -> Mode | None:
         return None
     return replace(
         measuring_mode(replace(options, require_baselines=False)),
-        run_cases=partial(run_on_machine, run_resolved=_soak_cases),
+        run_cases=partial(
+            run_on_machine,
+            run_resolved=lambda session, executor, display: Soak(session, executor, display).run(),
+        ),
     )
-
-
-def _soak_cases(
-    resolved_session: MeasuredSession, executor: Executor, display: Display
-) -> JudgedSession:
-    return Soak(resolved_session, executor, display).run()
 
 
 class Soak:

@@ -77,7 +77,7 @@ def test_a_case_passes_if_its_ratio_exceeds_only_the_default_limit_and_not_fail_
 ) -> None:
     folder.slower(1.9)
     assert folder.run(exit_code=1).outcomes == {"1M": "REGRESSED"}
-    assert folder.run("--fail-above=4x", exit_code=0).outcomes == {"1M": "PASS"}
+    assert folder.run("--fail-above=300%", exit_code=0).outcomes == {"1M": "PASS"}
 
 
 @pytest.mark.exhaustive
