@@ -37,7 +37,6 @@ class AcceptedCase:
             not change. Otherwise the record replaces the stored sessions.
         memory_limit_bytes: The artificial limit of memory in the session; None without a limit.
         cause: A few words on why the case is stored, such as its outcome.
-        accepts_loss: Whether the case is stored even if it loses more than the budget.
 
     """
 
@@ -47,7 +46,6 @@ class AcceptedCase:
     is_appended: bool = False
     memory_limit_bytes: int | None = None
     cause: str = ""
-    accepts_loss: bool = False
 
     @property
     def baseline(self) -> Baseline:
@@ -169,7 +167,7 @@ def save_accepted(
         session: The session that the entries name.
         budget: The allowed loss as a fraction of the pinned time: 0.1 is 10 %.
         only_new_cases: Whether to skip cases that already have a baseline.
-        reason: The user's reason for the entries; may be empty.
+        reason: The user's reason to accept losses beyond the budget; empty to refuse them.
 
     Returns:
         The changes made, and the changes refused because they exceed the budget.
@@ -200,7 +198,7 @@ def save_accepted(
             is_over_budget=is_over_budget,
             cause=candidate.cause,
         )
-        if is_over_budget and before is not None and not candidate.accepts_loss:
+        if is_over_budget and before is not None and not reason:
             text = f"{case.name}: {_refusal_text(before, after, budget)}"
             refusals.append(replace(change, refusal_text=text))
             continue

@@ -23,7 +23,7 @@ extension. A module is imported only when its value is needed. The tables are
 - COLUMNS: figures (`busbw.report.figures`) that follow the figures of times in tables, by the name
   of an extra value of the verdict.
 - FIGURES: figures that replace the figures of times, by the name of an extra value of the verdict.
-- VIEWS: functions that return a View (`busbw.session.files`), by the name of the option that
+- VIEWS: functions that return a View (`busbw.session.record`), by the name of the option that
   requests the file.
 - RESULTS: functions that read files of results of another kind, by the value of ``document`` in the
   file.

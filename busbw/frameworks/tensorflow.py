@@ -28,6 +28,5 @@ FRAMEWORK = Framework(
     pip_extra="tf",
     packages=("tensorflow", "tensorflow-cpu", "tensorflow-tpu", "libtpu"),
     has_only_sums=True,
-    can_inject_delay=False,
     environment=_VARIABLES,
 )

@@ -66,11 +66,10 @@ class Framework:
 
     `pip_extra` is the word that installs it, such as ``tf`` in ``busbw[tf]``. `packages` are the
     packages that may provide it, and libraries for chips that no package requires.
-    `can_inject_delay` says that a delay can be injected into its programs, and `can_share_devices`
-    that several of its processes can measure on the same GPU. A framework that `is_scripted`
-    imitates measurements for
-    tests: it is always installed, and is measured only if it is named. `environment` has variables
-    that are set in its workers unless the user has set them.
+    `can_share_devices` says that several of its processes can measure on the same GPU. A framework
+    that `is_scripted` imitates measurements for tests: it is always installed, and is measured only
+    if it is named. `environment` has variables that are set in its workers unless the user has set
+    them.
     """
 
     name: str
@@ -79,7 +78,6 @@ class Framework:
     pip_extra: str
     packages: tuple[str, ...]
     has_only_sums: bool = False
-    can_inject_delay: bool = True
     can_share_devices: bool = False
     is_scripted: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)

@@ -44,14 +44,13 @@ class Plan:
 class Injection:
     """A loss that is caused on purpose, to test whether busbw finds it.
 
-    `extra` is the kind of loss. A delay is really executed in the measured program: it takes
-    `seconds`, or a `share` of the time that a collective takes without it (0.05 is 5 %). For the
-    kind memory, the worker may use only `limit_bytes`. `payloads` are the payloads of the cases
-    that lose, in bytes; empty, all cases lose.
+    `extra` is the kind of loss. A delay is really executed in the measured program: it takes a
+    `share` of the time that a collective takes without it (0.05 is 5 %). For the kind memory, the
+    worker may use only `limit_bytes`. `payloads` are the payloads of the cases that lose, in bytes;
+    empty, all cases lose.
     """
 
     extra: InjectionKind
-    seconds: float | None = None
     share: float | None = None
     limit_bytes: int | None = None
     payloads: tuple[int, ...] = ()
@@ -62,17 +61,14 @@ class Injection:
 
     def delay_s(self, undelayed_s: float) -> float:
         """Return the requested delay of a collective that takes `undelayed_s` without a delay."""
-        return (self.seconds or 0.0) + (self.share or 0.0) * undelayed_s
+        return (self.share or 0.0) * undelayed_s
 
     @property
     def text(self) -> str:
         """The injection as on the command line, such as ``delay:5%@1M``."""
-        if self.share is not None:
-            amount = f"{100 * self.share:g}%"
-        elif self.seconds is not None:
-            amount = f"{1e6 * self.seconds:g}us"
-        else:
-            amount = payload_text(self.limit_bytes or 0)
+        amount = (
+            payload_text(self.limit_bytes or 0) if self.share is None else f"{100 * self.share:g}%"
+        )
         where = "+".join(map(payload_text, self.payloads))
         return f"{self.extra.value}:{amount}" + (f"@{where}" if where else "")
 

@@ -173,7 +173,9 @@ def axis_names(axes: str) -> tuple[str, ...]:
 def canonical_axes(axes: str, mesh: str) -> str:
     """Return a user's text of axes in the usual form, such as ``xz`` for ``x,z``.
 
-    Raises ValueError if `mesh` lacks an axis, or has a single rank along all these axes.
+    The result is empty for all axes of `mesh`, because collectives along all axes are the same as
+    collectives without axes. Raises ValueError if `mesh` lacks an axis, or has a single rank along
+    all these axes.
     """
     extents = axis_extents(mesh)
     names = [word.strip() for word in axes.split(",")]
@@ -183,7 +185,8 @@ def canonical_axes(axes: str, mesh: str) -> str:
     if math.prod(extents[name] for name in set(names)) < 2:
         raise ValueError(f"{axes!r}: one rank along these axes of {mesh} is not a collective")
     between = "," if ":" in mesh else ""
-    return between.join(name for name in extents if name in names)
+    is_all = set(names) == set(extents)
+    return "" if is_all else between.join(name for name in extents if name in names)
 
 
 def group_ranks_along_axes(mesh: str, axes: str, ranks: int) -> tuple[tuple[int, ...], ...]:
@@ -365,8 +368,7 @@ class Environment:
     its folder. `flags` contains environment variables, and the CPU quota if there is a quota.
     `host` is the name of the host that measured, and `commit` the commit of the working directory.
     `load` is the load average of the last minute, None if unknown. `changed` says which flags the
-    options changed on purpose, such as ``candidate: XLA_FLAGS=--a; reference: none``; empty in an
-    ordinary session.
+    options changed on purpose, such as ``XLA_FLAGS=--a``; empty in an ordinary session.
     """
 
     key: EnvironmentKey

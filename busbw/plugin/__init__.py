@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from busbw import extensions, storage
-from busbw.session.option import GROUPS
 from busbw.session.options import OPTIONS
 
 if TYPE_CHECKING:
@@ -35,8 +34,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     # "_anonymous" is pytest's name of the first group in its help.
     previous_title = "_anonymous" if SHIPPED_TESTS in words else None
     groups: dict[str, pytest.OptionGroup] = {}
-    titles = (*GROUPS, *(option.group for option in OPTIONS.values()))
-    for title in dict.fromkeys(titles):
+    for title in dict.fromkeys(option.group for option in OPTIONS.values()):
         groups[title] = parser.getgroup(title, title, after=previous_title)
         previous_title = title
     for option in OPTIONS.values():

@@ -20,13 +20,6 @@ from busbw.session.state import CollectedSession, JudgedSession
 
 from . import FIXTURES, SHIPPED_TESTS
 
-# Options of pytest and pytest-benchmark that name an output file, by their names in the config.
-_OUTPUT_OPTIONS = {
-    "xmlpath": "--junitxml",
-    "log_file": "--log-file",
-    "benchmark_json": "--benchmark-json",
-}
-
 # The mode, which says how the session is collected, run and shown.
 MODE = pytest.StashKey[Mode]()
 
@@ -57,14 +50,6 @@ def command_words(config: pytest.Config) -> list[str]:
     return ["python", "-m", "pytest", *words]
 
 
-def _outputs_of_pytest(config: pytest.Config) -> dict[str, str]:
-    """Return the files that pytest and its plugins write, by the option that names them."""
-    outputs = {option: config.getoption(name, None) for name, option in _OUTPUT_OPTIONS.items()}
-    # pytest-benchmark has the open file in place of its name.
-    names = {option: getattr(output, "name", output) for option, output in outputs.items()}
-    return {option: name for option, name in names.items() if isinstance(name, str) and name}
-
-
 def begin_session(config: pytest.Config) -> UsageError | CollectedSession:
     """Return the CollectedSession of the session, or the error if the options cannot be used.
 
@@ -84,9 +69,6 @@ def begin_session(config: pytest.Config) -> UsageError | CollectedSession:
                 option_words(config),
                 config.rootpath,
                 {name: config.getini(f"busbw_{name}") for name in settings},
-                _outputs_of_pytest(config),
-                is_filtered=bool(config.getoption("keyword", "")),
-                command=tuple(command_words(config)),
             )
             config.stash[MODE] = mode_of(options)
             config.stash[SESSION] = config.stash[MODE].collected_session

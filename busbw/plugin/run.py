@@ -16,6 +16,7 @@ import pytest
 from busbw.model.words import plural
 from busbw.session.measure import Display
 from busbw.session.option import UsageError
+from busbw.session.run import run_session
 from busbw.session.state import CollectedSession
 
 from . import SHIPPED_TESTS
@@ -46,8 +47,9 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
         assert isinstance(collected_session, CollectedSession)
         reporter = config.pluginmanager.get_plugin("terminalreporter")
         try:
-            config.stash[SESSION] = config.stash[MODE].run_cases(
-                collected_session, specs, Terminal(reporter) if reporter else Display()
+            display = Terminal(reporter) if reporter else Display()
+            config.stash[SESSION] = run_session(
+                collected_session, specs, display, config.stash[MODE].run_cases
             )
         except UsageError as error:
             raise pytest.UsageError(f"busbw: {error}") from error
@@ -81,8 +83,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitC
     if judged_session is None or verdict is None or exitstatus not in (pytest.ExitCode.OK, _FAILED):
         return
     judged_session = replace(judged_session, session_verdict=verdict)
-    written = config.stash[MODE].write_files(judged_session) or judged_session
-    config.stash[SESSION] = written
+    config.stash[SESSION] = written = config.stash[MODE].write_files(judged_session)
     code = _FAILED if written.session_verdict.failed else exitstatus
     session.exitstatus = config.stash[_EXIT_CODE] = code
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.session.files import shipped_folder
+from busbw.session.command_line import shipped_folder
 
 from . import load_file
 

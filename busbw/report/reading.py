@@ -74,7 +74,6 @@ class SessionRecord(ABC):
         began: When the session began.
         session_verdict: The verdict on the session.
         verdicts: The verdicts on the cases.
-        command: The command line that started the session, without secrets.
 
     """
 
@@ -83,7 +82,6 @@ class SessionRecord(ABC):
     began: datetime
     session_verdict: SessionVerdict
     verdicts: tuple[Verdict, ...]
-    command: str = ""
 
     @abstractmethod
     def describe_session(self) -> SessionDescription:

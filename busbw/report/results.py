@@ -16,7 +16,7 @@ from busbw.model.launch import Failure, Measurement, Plan, Run
 from busbw.model.machine import Environment
 from busbw.model.verdict import SessionVerdict, Verdict
 
-from .figures import document_figure_values
+from .figures import document_figure_values, is_results_csv
 
 # The value of the key `document`, which tells the kinds of documents apart.
 RESULTS = "busbw results"
@@ -49,7 +49,6 @@ class SessionDocument:
         busbw: The version of busbw that wrote the document.
         began: When the session began (UTC).
         host: The name of the host that ran the session.
-        command: The command line that started the session, without secrets.
         session: The verdict on the session.
 
     """
@@ -59,7 +58,6 @@ class SessionDocument:
     busbw: str
     began: Moment
     host: str
-    command: str = ""
     session: SessionVerdict
 
 
@@ -123,7 +121,8 @@ def abbreviate_homes(document: object, home: str) -> object:
     return variables.shorten_homes(document, home) if isinstance(document, str) else document
 
 
-def is_results_json(text: str) -> bool:
+def is_results(text: str) -> bool:
     """Return whether `text` begins like a file that --results of any session mode wrote."""
     kinds = (RESULTS, *extensions.declared_names("RESULTS"))
-    return text.startswith(tuple(f'{{\n "document": "{kind}",' for kind in kinds))
+    heads = tuple(f'{{\n "document": "{kind}",' for kind in kinds)
+    return text.startswith(heads) or is_results_csv(text)

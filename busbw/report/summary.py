@@ -23,7 +23,7 @@ def markdown_summary(
     failing_since_texts: Sequence[str] = (),
     history_sections: Mapping[str, Iterable[Paragraph]] = {},
 ) -> str:
-    """Return a session as Markdown: its verdict, failures, tables, facts, and its command.
+    """Return a session as Markdown: its verdict, failures, tables and facts.
 
     Args:
         session: The session, read from results.
@@ -49,8 +49,6 @@ def markdown_summary(
         lines += ["", _escape_markdown(note)]
     facts = [f"{name}: {text}" for name, text in description.facts.items()]
     lines += _section_lines("Where and with what", [("The session:", facts)])
-    command = wire.escape_unprintable(" ".join(session.command.split()))
-    lines += ["", "The command of the session:", "", f"    {command}"] if command else []
     return "\n".join(lines) + "\n"
 
 

@@ -5,7 +5,8 @@ Each step is in a file of its name, and makes a value of `state.py`:
 1. `command_line` makes Options of the command line and of the ini file.
 2. `mode` selects the cases, and returns a CollectedSession.
 3. `machine` probes the devices, and returns a Machine.
-4. `resolve` finds the job of each case with its stored times, and returns a MeasuredSession.
+4. `resolve` finds the job of each case with its stored times and the levels of the machines, and
+   returns a MeasuredSession.
 5. `measure` adds the measurements to the MeasuredSession.
 6. `judge` returns a JudgedSession with the verdicts.
 7. `accept` stores accepted times, and `record` writes the history and the requested files.

@@ -6,6 +6,7 @@ baseline is written by a session without a verdict.
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -31,7 +32,6 @@ from busbw.model.words import Outcome, SessionOutcome, plural
 from busbw.report.session import ChangeRow, baseline_text, written_baseline_tables
 from busbw.stats.launches import launch_time_s
 
-from .levels import record_of
 from .options import Options
 from .state import JudgedSession, MeasuredSession, TimedJob
 
@@ -40,10 +40,6 @@ from .state import JudgedSession, MeasuredSession, TimedJob
 _WRITABLE_OUTCOMES = frozenset(
     {SessionOutcome.PASS, SessionOutcome.NOTHING_COMPARED, SessionOutcome.FAILED}
 )
-
-# Outcomes of a case that is worse by itself. --accept-regression accepts its loss, even if -k does
-# not name the case.
-_LOST_OUTCOMES = (Outcome.REGRESSED, Outcome.OUT_OF_MEMORY)
 
 
 def accepts_slower_times(
@@ -102,9 +98,8 @@ def accept_times(judged_session: JudgedSession) -> JudgedSession:
     """
     options, measured_session = judged_session.options, judged_session.observations
     assert isinstance(measured_session, MeasuredSession)
-    reason = options.accept_regression or ""
     session = Record(
-        moment=moment_text(judged_session.collected_session.began),
+        moment=moment_text(measured_session.began),
         commit=measured_session.environment.commit,
     )
     accepted, notes = _find_accepted_times(judged_session, measured_session)
@@ -115,21 +110,15 @@ def accept_times(judged_session: JudgedSession) -> JudgedSession:
             session=session,
             budget=measured_session.policy.budget,
             only_new_cases=options.update_baselines == "new",
-            reason=reason,
+            reason=options.accept_regression,
         )
         pruned: Sequence[BaselineChange] = (
             prune(draft, _cases_to_keep(measured_session), session=session, reason="pruned")
             if options.prune_baselines
             else ()
         )
-    ids = {job.case: spec.id for spec, job in measured_session.jobs.items()}
-    for refusal in refusals:
-        remedy = (
-            f"it is {refusal.cause}: -k {ids[refusal.case]} accepts it, too"
-            if reason
-            else '--accept-regression "why" accepts it'
-        )
-        notes.append(f"{refusal.refusal_text}; {remedy}")
+    remedy = '--accept-regression "why" accepts it'
+    notes += [f"{refusal.refusal_text}; {remedy}" for refusal in refusals]
     tables = written_baseline_tables(map(_change_row, (*saved, *pruned)))
     verdict, losses = judged_session.session_verdict, sum(row.is_over_budget for row in saved)
     text = (
@@ -140,7 +129,7 @@ def accept_times(judged_session: JudgedSession) -> JudgedSession:
         baseline_tables=tables,
         session_verdict=replace(verdict, text=text),
     )
-    if refusals and not reason:
+    if refusals:
         return judged_session.with_error(
             "not all times were accepted: a loss beyond the budget needs --accept-regression"
         )
@@ -162,16 +151,12 @@ def _lock_stacks(
 ) -> JudgedSession:
     """Lock the stacks of the frameworks whose times were accepted.
 
-    If a lock cannot be written, the accepted times stay, and the returned session has an error.
+    Raises BaselineError or OSError if a lock cannot be written; the accepted times stay.
     """
     frameworks = tuple(dict.fromkeys(times.measurement.case.framework for times in accepted_cases))
-    try:
-        with lock_for_writing(measured_session.options.baselines):
-            for lock in extensions.load_functions("lock_references"):
-                judged_session = judged_session.with_notes(*lock(measured_session, frameworks))
-    except (BaselineError, OSError) as error:
-        text = f"baselines were written, but no reference stack: {storage.error_text(error)}"
-        return judged_session.with_error(text)
+    with lock_for_writing(measured_session.options.baselines):
+        for lock in extensions.load_functions("lock_references"):
+            judged_session = judged_session.with_notes(*lock(measured_session, frameworks))
     return judged_session
 
 
@@ -202,34 +187,20 @@ def _find_accepted_times(
 def _accept_case(
     judged_session: JudgedSession, measured_session: MeasuredSession, spec: CaseSpec, job: TimedJob
 ) -> AcceptedCase:
-    """Return the times of a case that are stored, and why they are stored.
-
-    A loss beyond the budget is accepted only if --accept-regression gives a reason, and the case is
-    worse by itself, moved together with other cases, or was selected by -k. Otherwise
-    `save_accepted` refuses it.
-    """
+    """Return the times of a case that are stored, and why they are stored."""
     verdict, options = judged_session.verdicts[spec], judged_session.options
-    outcome, is_moved, cause = (
-        verdict.outcome,
-        job.case in judged_session.replaced_cases,
-        verdict.outcome.value,
-    )
-    if is_moved:
-        cause = "moved with others" if outcome is Outcome.PASS else f"{cause}, moved with others"
-    elif options.is_filtered and outcome is Outcome.PASS:
-        cause = f"{cause}, named"
+    is_moved, cause = job.case in judged_session.replaced_cases, verdict.outcome.value
     replaces_stored = is_moved or _replaces_stored_sessions(
         options, verdict, job, measured_session.policy.budget
     )
+    measurement = measured_session.measurements[spec]
     return AcceptedCase(
         key=job.key,
-        measurement=measured_session.measurements[spec],
-        record=record_of(measured_session, measured_session.measurements[spec]),
+        measurement=measurement,
+        record=measured_session.record_of(measurement),
         is_appended=not replaces_stored,
         memory_limit_bytes=options.memory_limit,
-        cause=cause,
-        accepts_loss=bool(options.accept_regression)
-        and (outcome in _LOST_OUTCOMES or is_moved or options.is_filtered),
+        cause=f"{cause}, moved with others" if is_moved else cause,
     )
 
 
@@ -243,17 +214,13 @@ def _replaces_stored_sessions(
     beyond the budget is refused later if there is no reason.
     """
     outcome, has_reason = verdict.outcome, bool(options.accept_regression)
-    pinned_s = (
-        job.baseline_search.baseline.pinned_s if job.baseline_search.baseline is not None else None
-    )
-    if pinned_s is None or verdict.now is None:
+    baseline = job.baseline_search.baseline
+    if baseline is None or baseline.pinned_s is None or verdict.now is None:
         return outcome is not Outcome.PASS
-    is_lost = exceeds_budget(verdict.now.median_s, pinned_s, budget)
-    if is_lost and has_reason and options.is_filtered:
-        return True
-    if outcome is Outcome.REGRESSED:
-        return is_lost or has_reason
-    return outcome is not Outcome.PASS
+    is_lost = exceeds_budget(verdict.now.median_s, baseline.pinned_s, budget)
+    if outcome is Outcome.PASS:
+        return is_lost and has_reason
+    return is_lost or has_reason or outcome is not Outcome.REGRESSED
 
 
 def _cases_to_keep(measured_session: MeasuredSession) -> list[tuple[EnvironmentKey, Case]]:
@@ -264,12 +231,10 @@ def _cases_to_keep(measured_session: MeasuredSession) -> list[tuple[EnvironmentK
     target = measured_session.machine.target
     files = {(job.key, job.case.file_name) for job in measured_session.jobs.values()}
     cases = []
-    for spec in measured_session.collected_session.grid:
-        try:
+    for spec in measured_session.grid:
+        # A CaseSpec that is not possible on this device has no baseline.
+        with contextlib.suppress(GridError):
             case, key = grid.resolve_case(spec, target)
-        except GridError:
-            # A Spec that is not possible on this device has no baseline.
-            continue
-        if (key, case.file_name) in files:
-            cases.append((key, case))
+            if (key, case.file_name) in files:
+                cases.append((key, case))
     return cases

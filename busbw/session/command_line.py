@@ -1,4 +1,7 @@
-"""Make the Options of a session from a command line and from the settings of an ini file."""
+"""Make the Options of a session from a command line and from the settings of an ini file.
+
+The folders and files that options name are checked here, before anything is started or written.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from busbw import extensions
-from busbw.baselines.store import frameworks_on_any_machine
+import busbw
+from busbw import extensions, storage
+from busbw.baselines.document import BaselineError
+from busbw.baselines.store import check_folder, frameworks_on_any_machine
 from busbw.driver.transport import Hosts
 from busbw.frameworks import DEFAULT_FRAMEWORKS, FRAMEWORKS
-from busbw.model.machine import axis_names, canonical_axes, mesh_shape
+from busbw.model.machine import canonical_axes, mesh_shape
 
-from . import files
-from .option import UsageError, check_combination, usage_error
+from .option import check_combination, expand_home, usage_error
 from .options import OPTIONS, Options
+from .record import load_view
+
+_PACKAGE = Path(busbw.__file__).parent
 
 # How many launches a session plans without --launches: with one stack, and of each of two stacks.
 _LAUNCHES = 3
@@ -43,8 +50,6 @@ def read_options(
     words: Sequence[str],
     root: Path,
     settings: Mapping[str, Sequence[str]] | None = None,
-    other_outputs: Mapping[str, str] | None = None,
-    **other_fields: Any,
 ) -> Options:
     """Return the checked Options of a session.
 
@@ -52,25 +57,21 @@ def read_options(
         words: The words of the command line; words that are not options of sessions are ignored.
         root: The folder to which the paths of baselines and of a history are relative.
         settings: The texts in the ini file by option; an option that may be repeated has several.
-        other_outputs: The files that pytest and its plugins write, by the option that names them.
-        other_fields: The values of fields of Options that the command line does not have, by field.
 
     Raises:
         UsageError: An option is wrong; the message says what was expected.
 
     """
     values = _option_values(words, settings or {})
-    values["baselines"] = files.checked_baselines_folder(root, values)
-    values["history"] = files.checked_history_folder(root, values)
-    values["outputs"] = files.checked_outputs(values, other_outputs or {})
+    values["baselines"] = _checked_baselines_folder(root, values)
+    values["history"] = _checked_history_folder(root, values)
+    values["outputs"] = _checked_outputs(values)
     values |= _framework_fields(values)
     values |= _rank_fields(values)
     # `values` keeps the options of extensions: the transport of --hosts reads some of them later.
     extra = {name: values[name] for name in extensions.declared_names("OPTIONS") if name in values}
     options = Options(
-        **{name: value for name, value in values.items() if name not in extra},
-        extra=extra,
-        **other_fields,
+        **{name: value for name, value in values.items() if name not in extra}, extra=extra
     )
     launches = _LAUNCHES_OF_PAIRS if options.is_paired else _LAUNCHES
     # A stored time is the median of all planned launches.
@@ -84,10 +85,6 @@ def _option_values(words: Sequence[str], settings: Mapping[str, Sequence[str]]) 
     A passed option replaces its setting unless it may be repeated, and removes the settings of the
     options that it excludes.
     """
-    for word in words:
-        # argparse of Python 3.11 makes an empty list of the value of ``--option=--``.
-        if word.startswith("--") and word.endswith("=--"):
-            raise UsageError(f"{word[:-3]}: expected a value, got '--'")
     passed_options = [OPTIONS[name] for name in vars(_PARSER.parse_known_args(words)[0])]
     replaced = [o.name for o in passed_options if o.arguments.get("action") != "append"]
     ignored = {"require_baselines", *replaced}.union(*(o.excludes for o in passed_options))
@@ -102,17 +99,13 @@ def _option_values(words: Sequence[str], settings: Mapping[str, Sequence[str]]) 
     values["require_baselines"] = "require_baselines" in values or _requires_baselines(
         *settings.get("require_baselines", ())
     )
-    stacks = values.get("against", ())
-    values["compares_with_locked_stack"] = {} in stacks
-    values["against"] = [pair for stack in stacks for pair in stack.items()]
+    values["compares_with_locked_stack"] = {} in values.get("against", ())
     for name in ("python", "against", "against_env", "try_env"):
-        values[name] = dict(values.get(name, ()))
+        values[name] = {key: text for pair in values.get(name, ()) for key, text in pair.items()}
     if values["compares_with_locked_stack"] and (
         values["against"] or values["against_env"] or values["try_env"]
     ):
         raise ValueError("--against=baseline: expected no other stack: the lock says which")
-    if "accept_regression" in values and values["update_baselines"] != "all":
-        raise ValueError("--accept-regression: expected --update-baselines with it")
     return values
 
 
@@ -126,24 +119,84 @@ def _requires_baselines(text: str = "auto") -> bool:
     return bool(os.environ.get("CI")) if text == "auto" else text == "true"
 
 
+def shipped_folder(name: str) -> Path:
+    """Return a folder that busbw ships and never writes to.
+
+    Args:
+        name: ``perf`` is the folder with the tests that measure, ``baselines`` is the folder with
+            published figures and other baselines.
+
+    """
+    installed = _PACKAGE / {"perf": "perf", "baselines": "shipped_baselines"}[name]
+    return installed if installed.is_dir() else _PACKAGE.parent / name
+
+
+def _checked_baselines_folder(root: Path, values: Mapping[str, Any]) -> Path:
+    """Return the folder of baselines, relative to `root`, from the `values` of the options.
+
+    Raises UsageError if --baselines names a missing folder that no option writes, if the folder
+    cannot be read, or if it cannot be written although an option writes it.
+    """
+    folder, updates = root / str(values.get("baselines", "baselines")), "update_baselines" in values
+    with usage_error(BaselineError, storage.OutputError, where="--baselines: "):
+        check_folder(
+            folder,
+            may_be_missing="baselines" not in values or updates,
+            is_written=updates or "prune_baselines" in values,
+            missing_hint="; --update-baselines makes it",
+        )
+    return folder
+
+
+def _checked_history_folder(root: Path, values: Mapping[str, Any]) -> Path | None:
+    """Return the folder of the history, relative to `root`; None for a session without a history.
+
+    Raises UsageError if the folder cannot be written.
+    """
+    text = values.get("history") or os.environ.get("BUSBW_HISTORY", "")
+    if not text:
+        return None
+    with usage_error(ValueError, where="--history: "):
+        path = root / expand_home(text)
+        storage.check_writable_folder(path)
+    return path
+
+
+def _checked_outputs(values: Mapping[str, Any]) -> dict[str, Path]:
+    """Return the files that a session writes, by the option that names each file.
+
+    Raises UsageError if a file cannot be written or holds something of another kind, or if a
+    library that makes the file is missing.
+    """
+    paths: dict[str, Path] = {}
+    for name in ("results", *extensions.declared_names("VIEWS")):
+        if name in values:
+            with usage_error(ValueError, where=f"--{name}: "):
+                paths[name] = Path(values[name]).absolute()
+                view = load_view(name)
+                storage.check_output(
+                    paths[name], kind=view.kind, recognizes_text=view.recognizes_text
+                )
+    return paths
+
+
 def _framework_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of Options that say which frameworks are measured, by field.
 
     Raises ValueError if no framework is installed, or if --frameworks names one that is not.
     """
     names = values.get("frameworks", ())
+    requested = names or DEFAULT_FRAMEWORKS
     installed = tuple(
         name
-        for name in names or DEFAULT_FRAMEWORKS
+        for name in requested
         if name in values["python"]
         or FRAMEWORKS[name].is_scripted
         or importlib.util.find_spec(name)
     )
-    for name in names:
-        if name not in installed:
-            raise ValueError(f"--frameworks: {name} is not installed here; {how_to_install(name)}")
-    if not installed:
-        raise ValueError(f"neither jax nor tensorflow is installed here; {how_to_install('jax')}")
+    missing = [name for name in requested if name not in installed]
+    if missing and (names or not installed):
+        raise ValueError(f"{missing[0]} is not installed here; {how_to_install(missing[0])}")
     # The frameworks that have baselines of any machine. If options select frameworks, a framework
     # that is not installed is no surprise.
     is_selected = names or values["compares_with_locked_stack"] or values["against"]
@@ -168,42 +221,20 @@ def how_to_install(framework: str) -> str:
 def _rank_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields `ranks`, `processes`, `remote` and `axes` of Options.
 
-    Raises ValueError if the ranks, the processes, the mesh and its axes contradict each other.
+    Raises ValueError if the processes cannot have equally many ranks, or if the mesh has no such
+    axes.
     """
-    remote = hosts_of(values)
+    remote, mesh = hosts_of(values), values.get("mesh", "")
     processes = values.get("processes") or (remote.count if remote is not None else 1)
-    ranks_of_process, ranks, mesh = (
-        values.get("ranks_per_process"),
-        values.get("ranks"),
-        values.get("mesh", ""),
-    )
-    if processes == 1 and ranks_of_process:
+    ranks = math.prod(mesh_shape(mesh)) if mesh else values.get("ranks")
+    if processes == 1 and "ranks_per_process" in values:
         raise ValueError("--ranks-per-process: expected several --processes, such as --processes=2")
-    ranks_of_mesh = math.prod(mesh_shape(mesh)) if mesh else None
-    if processes > 1 and (ranks_of_process or not ranks_of_mesh or ranks_of_mesh % processes):
-        expected_ranks = processes * (ranks_of_process or 1)
-    else:
-        expected_ranks = ranks_of_mesh
-    if expected_ranks is not None and ranks not in (None, expected_ranks):
-        raise ValueError(
-            f"--ranks: expected {expected_ranks}, of the mesh or all processes, got {ranks}"
-        )
-    if ranks_of_mesh not in (None, expected_ranks):
-        raise ValueError(
-            f"--mesh: expected {expected_ranks} ranks, those of all processes, got {mesh}"
-        )
-    axes = ""
-    if "axes" in values:
-        with usage_error(ValueError, where="--axes: "):
-            axes = canonical_axes(values["axes"], mesh)
-        # A collective along all axes is the same as a collective without --axes.
-        axes = axes if len(axis_names(axes)) < len(mesh_shape(mesh)) else ""
-    return {
-        "ranks": ranks if processes == 1 else expected_ranks,
-        "processes": processes,
-        "remote": remote,
-        "axes": axes,
-    }
+    if processes > 1:
+        ranks = ranks or processes * values.get("ranks_per_process", 1)
+        if ranks % processes:
+            raise ValueError(f"--processes: expected a divisor of {ranks} ranks, got {processes}")
+    axes = canonical_axes(values["axes"], mesh) if "axes" in values else ""
+    return {"ranks": ranks, "processes": processes, "remote": remote, "axes": axes}
 
 
 def hosts_of(values: Mapping[str, Any]) -> Hosts | None:

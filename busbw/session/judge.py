@@ -31,15 +31,66 @@ from busbw.judge.session import (
 )
 from busbw.judge.validity import apply_ceiling
 from busbw.model.case import Case, CaseSpec
+from busbw.model.launch import Measurement
 from busbw.model.machine import EnvironmentKey
-from busbw.model.verdict import SessionVerdict, Verdict
-from busbw.model.words import Outcome, SessionOutcome, plural
+from busbw.model.stored import Record, Session
+from busbw.model.verdict import Verdict
+from busbw.model.words import Outcome, plural
+from busbw.stats.launches import clock_tick_s, launch_time_s
 
 from .accept import accepts_slower_times
-from .levels import assess_machines, sessions_of_today
-from .state import CollectedSession, JudgedSession, MeasuredSession
+from .state import JudgedSession, MeasuredSession, TimedJob
 
 _Assessments = Mapping[EnvironmentKey, Assessment]
+
+
+def assess_machines(measured_session: MeasuredSession) -> dict[EnvironmentKey, Assessment]:
+    """Return an Assessment of today's launches for each machine that has levels."""
+    times_s: dict[EnvironmentKey, dict[Case, tuple[float, ...]]] = {}
+    # The tick of the clock, for each case whose samples show that the clock ticks.
+    ticks_s: dict[Case, float] = {}
+    launches = measured_session.plan.launches
+    for job, measurement in jobs_without_failures(measured_session, measured_session.measurements):
+        if job.key in measured_session.levels:
+            launches_s = tuple(launch_time_s(run) for run in measurement.runs)
+            times_s.setdefault(job.key, {})[job.case] = launches_s
+            # Only the planned launches count, not the launches that confirm a suspicion.
+            planned_runs = measurement.runs[:launches]
+            tick_s = clock_tick_s([sample for run in planned_runs for sample in run.samples_s])
+            if tick_s:
+                ticks_s[job.case] = tick_s
+    return {
+        key: measured_session.levels[key].assess_session(
+            today, measured_session.policy, planned_launch_count=launches, ticks_s=ticks_s
+        )
+        for key, today in times_s.items()
+    }
+
+
+def jobs_without_failures(
+    measured_session: MeasuredSession, measurements: Mapping[CaseSpec, Measurement]
+) -> Iterator[tuple[TimedJob, Measurement]]:
+    """Yield each job that has launches and no failed launch, with its Measurement.
+
+    `measurements` are those of the candidate or of the reference stack.
+    """
+    for spec, job in measured_session.jobs.items():
+        measurement = measurements[spec]
+        if measurement.runs and not measurement.failures:
+            yield job, measurement
+
+
+def sessions_of_today(
+    measured_session: MeasuredSession, measurements: Mapping[CaseSpec, Measurement]
+) -> dict[EnvironmentKey, Session]:
+    """Return a stored Session with today's records for each machine that was measured.
+
+    `measurements` are those of the candidate or of the reference stack.
+    """
+    records: dict[EnvironmentKey, dict[Case, Record]] = {}
+    for job, measurement in jobs_without_failures(measured_session, measurements):
+        records.setdefault(job.key, {})[job.case] = measured_session.record_of(measurement)
+    return {key: Session.from_records(by_case) for key, by_case in records.items()}
 
 
 def judge_cases(measured_session: MeasuredSession) -> dict[CaseSpec, Ruling]:
@@ -49,7 +100,7 @@ def judge_cases(measured_session: MeasuredSession) -> dict[CaseSpec, Ruling]:
     """
     rulings = (
         _judge_interleaved(measured_session)
-        if measured_session.is_paired
+        if measured_session.options.is_paired
         else _judge_against_baselines(measured_session)
     )
     return {spec: _add_findings(measured_session, spec, ruling) for spec, ruling in rulings.items()}
@@ -61,7 +112,7 @@ def _add_findings(measured_session: MeasuredSession, spec: CaseSpec, ruling: Rul
         measured_session.measurements[spec].runs,
         measured_session.machine.target.slice_key(spec),
     )
-    verdict = apply_ceiling(ruling.verdict, key, runs, is_paired=measured_session.is_paired)
+    verdict = apply_ceiling(ruling.verdict, key, runs, is_paired=measured_session.options.is_paired)
     merged = merge_findings(verdict, findings_of_extensions(measured_session, spec, verdict))
     if merged.outcome is Outcome.FAILED:
         # More launches do not change a failure.
@@ -157,9 +208,8 @@ def judge_measured(measured_session: MeasuredSession) -> JudgedSession:
         for key, assessment in assessments.items()
         for loss in find_losses(measured_session.levels[key].sessions, sessions[key], assessment)
     ]
-    context = _session_context(measured_session, verdicts, rulings, assessments, losses)
+    context = _session_context(measured_session, rulings, assessments, losses)
     judged_session = JudgedSession(
-        collected_session=measured_session.collected_session,
         session_verdict=judge_session(
             list(verdicts.values()), list(measured_session.measurements.values()), context
         ),
@@ -174,30 +224,8 @@ def judge_measured(measured_session: MeasuredSession) -> JudgedSession:
     return judged_session
 
 
-def fail_all_cases(
-    collected_session: CollectedSession,
-    specs: Sequence[CaseSpec],
-    reason: str,
-    outcome: Outcome = Outcome.FAILED,
-) -> JudgedSession:
-    """Return the JudgedSession of a session that found no machine: every case fails with `outcome`.
-
-    `reason` is the text of all verdicts.
-    """
-    return JudgedSession(
-        collected_session=collected_session,
-        session_verdict=SessionVerdict(
-            outcomes=(SessionOutcome.FAILED, SessionOutcome.NO_VERDICT), text=reason
-        ),
-        verdicts={
-            spec: Verdict(spec=spec, outcome=outcome, failed=True, text=reason) for spec in specs
-        },
-    )
-
-
 def _session_context(
     measured_session: MeasuredSession,
-    verdicts: Mapping[CaseSpec, Verdict],
     rulings: Mapping[CaseSpec, Ruling],
     assessments: _Assessments,
     losses: Sequence[Loss],
@@ -206,7 +234,7 @@ def _session_context(
     is_required = bool(other_ranks_text) and options.require_baselines
     suspected = ", ".join(spec.id for spec, ruling in rulings.items() if ruling.is_suspected)
     reasons = (
-        _unmeasured_text(measured_session, verdicts),
+        _unmeasured_text(measured_session),
         *_fallback_texts(measured_session),
         other_ranks_text if is_required else "",
         suspected
@@ -219,7 +247,7 @@ def _session_context(
     texts_of = [repaired_losses_text, *([] if accepts_all_times else [odd_accepted_session_text])]
     return SessionContext(
         settings=_judging_settings(measured_session),
-        has_baselines=not measured_session.is_paired,
+        has_baselines=not measured_session.options.is_paired,
         # Running out of memory under --memory-limit says nothing of the machine's own memory.
         accepts_new_cases=options.update_baselines in ("all", "new")
         and options.memory_limit is None,
@@ -283,28 +311,20 @@ def _find_replaced_cases(
     return frozenset(case for case in cases if names & {case, case.framework})
 
 
-def _unmeasured_text(
-    measured_session: MeasuredSession, verdicts: Mapping[CaseSpec, Verdict]
-) -> str:
+def _unmeasured_text(measured_session: MeasuredSession) -> str:
     """Return why selected frameworks that have baselines on this machine were not measured.
 
     The text is empty if all of these frameworks were measured, or if two stacks are interleaved.
     """
-    unreached = {
-        *measured_session.machine.target.unreached,
-        *measured_session.options.absent_frameworks,
-    }
     texts = {
-        spec.framework: verdict.text
-        for spec, verdict in verdicts.items()
-        if verdict.outcome is Outcome.SKIPPED and spec.framework in unreached
+        spec.framework: verdict.text for spec, verdict in measured_session.skipped_verdicts.items()
     }
-    if measured_session.is_paired or not texts:
+    if measured_session.options.is_paired or not texts:
         return ""
-    frameworks_with_baselines = frameworks_on_machine(
+    with_baselines = frameworks_on_machine(
         measured_session.options.baselines, measured_session.environment.key
     )
-    text = "; ".join(text for name, text in texts.items() if name in frameworks_with_baselines)
+    text = "; ".join(text for name, text in texts.items() if name in with_baselines)
     return text and f"cases that have a baseline were not measured: {text}"
 
 
@@ -317,7 +337,11 @@ def _other_ranks_text(measured_session: MeasuredSession) -> str:
     options, key = measured_session.options, measured_session.environment.key
     is_chosen = options.ranks or options.mesh or options.remote or options.processes > 1
     # On a shared GPU busbw chose the ranks itself, perhaps because other GPUs are missing today.
-    if (is_chosen and not key.shared) or measured_session.is_paired or not measured_session.jobs:
+    if (
+        (is_chosen and not key.shared)
+        or measured_session.options.is_paired
+        or not measured_session.jobs
+    ):
         return ""
     dates = newest_dates_by_ranks(options.baselines, key)
     if not dates:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import platform
 import subprocess
@@ -19,14 +18,13 @@ from busbw.grid import Target
 from busbw.hardware.ceiling import has_tpu_chips
 from busbw.model import variables
 from busbw.model.case import CaseSpec, GridError
-from busbw.model.launch import Injection
-from busbw.model.machine import ALONE, Cluster, Environment, EnvironmentKey, Probe, mesh_shape
-from busbw.model.words import Clock, Device, InjectionKind, payload_text
+from busbw.model.machine import ALONE, Cluster, Environment, EnvironmentKey, Probe
+from busbw.model.words import Device, payload_text
 
 from .command_line import how_to_install
 from .option import UsageError, usage_error
 from .options import Options
-from .state import Machine
+from .state import CollectedSession, Machine
 
 # How many processes share a single GPU: a collective needs two ranks, and busbw uses no more.
 _SHARING_PROCESSES = 2
@@ -36,42 +34,29 @@ _SHARING_TEXT = (
 )
 
 
-def check_request(options: Options, specs: Sequence[CaseSpec]) -> None:
+def check_request(collected_session: CollectedSession) -> None:
     """Raise UsageError for options that cannot be used on this host, whatever devices it has.
 
     The user need not wait for this error until the session has the machine's lock, which another
     session may hold for many minutes.
     """
-    if options.inject is not None:
-        _check_injection(options.inject, specs)
+    options = collected_session.options
+    sizes = sorted({spec.payload_bytes for spec in collected_session.specs})
+    for size in set(options.inject.payloads if options.inject else ()).difference(sizes):
+        # It would be a trial that tries nothing, and is green.
+        expected = ", ".join(map(payload_text, sizes))
+        raise UsageError(
+            f"--inject: expected a selected payload ({expected}), got {payload_text(size)}"
+        )
     with usage_error(ValueError):
         for check in extensions.load_functions("check_host"):
             check(options, has_tpu_chips())
 
 
-def _check_injection(injection: Injection, specs: Sequence[CaseSpec]) -> None:
-    """Raise UsageError if --inject cannot be applied to the selected cases."""
-    sizes = sorted({spec.payload_bytes for spec in specs})
-    for size in injection.payloads:
-        if size not in sizes:
-            expected = ", ".join(map(payload_text, sizes))
-            raise UsageError(
-                f"--inject: expected a selected payload ({expected}), got {payload_text(size)}"
-            )
-    for spec in specs if injection.extra is InjectionKind.DELAY else ():
-        framework = FRAMEWORKS[spec.framework]
-        if framework.is_scripted or spec.payload_bytes not in (injection.payloads or sizes):
-            continue
-        if not framework.can_inject_delay:
-            raise UsageError(f"--inject: {framework.name} cannot be delayed; expected memory:SIZE")
-        if spec.clock == Clock.DISPATCH.value:
-            raise UsageError("--inject: a delay is for chains; expected no --clock=dispatch")
-
-
 def find_machine(
-    options: Options, specs: Sequence[CaseSpec], executor: Executor
+    collected_session: CollectedSession, executor: Executor
 ) -> tuple[Options, Machine]:
-    """Probe the devices to measure `specs` on; return the options to measure with, and the Machine.
+    """Probe the devices to measure on; return the options to measure with, and the Machine.
 
     The options change only if two processes must share a single GPU.
 
@@ -80,11 +65,16 @@ def find_machine(
         HostError: A worker cannot be started, or does not answer.
 
     """
-    selected = dict.fromkeys(spec.framework for spec in specs)
-    frameworks = [name for name in selected if name not in options.absent_frameworks]
+    options = collected_session.options
+    selected = dict.fromkeys(spec.framework for spec in collected_session.specs)
+    absent = {
+        name: f"not installed here; {how_to_install(name)}"
+        for name in selected
+        if name in options.absent_frameworks
+    }
+    frameworks = [name for name in selected if name not in absent]
     if not frameworks:
-        name = next(iter(selected))
-        raise UsageError(f"{name} is not installed here; {how_to_install(name)}")
+        raise UsageError("; ".join(f"{name} is {reason}" for name, reason in absent.items()))
     probes = [_probe_framework(options, name, options.device, executor) for name in frameworks]
     if _must_share_gpu(options, probes):
         options = replace(
@@ -104,8 +94,11 @@ def find_machine(
             probes=probes,
             named_frameworks=frameworks if options.names_frameworks else (),
         )
-    if options.shared_devices:
-        target = replace(target, reason=_SHARING_TEXT)
+    target = replace(
+        target,
+        reason=_SHARING_TEXT if options.shared_devices else target.reason,
+        unreached={**target.unreached, **absent},
+    )
     return options, Machine(target=target, probes=tuple(probes))
 
 
@@ -119,7 +112,7 @@ def _must_share_gpu(options: Options, probes: Sequence[Probe]) -> bool:
         options.processes > 1
         or options.remote is not None
         or options.device not in (None, Device.GPU)
-        or requested_ranks(options) not in (None, _SHARING_PROCESSES)
+        or options.ranks not in (None, _SHARING_PROCESSES)
     ):
         return False
     # By default a TPU is used before a GPU, and several GPUs need not be shared.
@@ -138,30 +131,22 @@ def add_reference_probes(
 ) -> Machine:
     """Return `machine` with a probe of each of `frameworks` in the reference stack.
 
-    Raises UsageError if both stacks load a framework from the same files and no option changes one
-    of the stacks, and HostError if a worker does not answer.
+    Raises UsageError if a worker does not answer, or if both stacks load a framework from the same
+    files and no option changes one of the stacks.
     """
-    references, device = [], machine.target.device
-    for ours in machine.probes:
-        name = ours.framework
-        if name not in frameworks:
-            continue
-        reference = _probe_framework(options, name, device, executor, Side.REFERENCE)
-        may_be_same = (
-            FRAMEWORKS[name].is_scripted
-            or options.against_env
-            or options.try_env
-            or options.inject is not None
-            or reference.framework_path != ours.framework_path
+    device, is_changed = machine.target.device, options.against_env or options.try_env
+    with usage_error(HostError, where="the reference: "):
+        references = tuple(
+            _probe_framework(options, name, device, executor, Side.REFERENCE) for name in frameworks
         )
-        if name in options.against and not may_be_same:
-            other, python = options.against[name], python_of(options, name)
-            raise UsageError(
-                f"--against: expected two stacks, but {other} and {python} use "
-                f"{ours.framework_path}"
-            )
-        references.append(reference)
-    return replace(machine, references=tuple(references))
+    paths = {probe.framework: probe.framework_path for probe in machine.probes}
+    for reference in references:
+        name, path = reference.framework, reference.framework_path
+        may_be_same = FRAMEWORKS[name].is_scripted or is_changed or options.inject is not None
+        if name in options.against and path == paths[name] and not may_be_same:
+            stacks = f"{options.against[name]} and {python_of(options, name)}"
+            raise UsageError(f"--against: expected two stacks, but {stacks} use {path}")
+    return replace(machine, references=references)
 
 
 def _probe_framework(
@@ -175,21 +160,8 @@ def _probe_framework(
 
     Raises HostError if the worker does not answer.
     """
-    starter = starter_of(options, framework, side, device=device, ranks=requested_ranks(options))
-    try:
-        return probe(starter, executor)
-    except HostError as error:
-        if side is Side.CANDIDATE:
-            raise
-        raise type(error)(f"the reference: {error}") from error
-
-
-def requested_ranks(options: Options) -> int | None:
-    """Return the number of ranks that --ranks or --mesh requests, None without these options.
-
-    On a CPU a worker starts with this number of virtual devices.
-    """
-    return options.ranks or (math.prod(mesh_shape(options.mesh)) if options.mesh else None)
+    starter = starter_of(options, framework, side, device=device, ranks=options.ranks)
+    return probe(starter, executor)
 
 
 def python_of(options: Options, framework: str) -> str:
@@ -230,8 +202,11 @@ def starter_of(
         return starter
     stack, home = options.stacks.get(framework), os.path.expanduser("~")
     if stack is None:
-        python = options.against.get(framework, starter.python)
-        return replace(starter, python=python, environment=options.against_env)
+        return replace(
+            starter,
+            python=options.against.get(framework, starter.python),
+            environment=options.against_env,
+        )
     flags = {name: variables.expand_homes(value, home) for name, value in stack.flags.items()}
     return replace(
         starter,
@@ -274,15 +249,12 @@ def _changed_text(options: Options) -> str:
     Values of variables that may be secrets are left out. The text is empty if no option changes a
     stack.
     """
-    sides = []
-    for side in (options.try_env, options.against_env):
-        recorded = variables.recorded_variables(side, os.path.expanduser("~"))
-        sides.append([f"{name}={recorded.get(name, variables.HIDDEN)}" for name in side])
-    sides[0] += [f"injected {options.inject.text}"] if options.inject else []
-    candidate, reference = (", ".join(side) for side in sides)
-    if not options.is_paired or not (candidate or reference):
-        return candidate
-    return f"candidate: {candidate or 'none'}; reference: {reference or 'none'}"
+    texts = []
+    for side, environment in (("", options.try_env), ("reference: ", options.against_env)):
+        recorded = variables.recorded_variables(environment, os.path.expanduser("~"))
+        texts += [f"{side}{name}={recorded.get(name, variables.HIDDEN)}" for name in environment]
+    texts += [f"injected {options.inject.text}"] if options.inject else []
+    return ", ".join(texts)
 
 
 def _git_commit() -> str:

@@ -10,7 +10,7 @@ import math
 import os
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -23,11 +23,11 @@ from busbw.judge.case import plan_rerun
 from busbw.judge.policy import AUTO_DRAWN_SHARE
 from busbw.model.case import Case, CaseSpec
 from busbw.model.launch import Failure, LaunchId, Measurement
+from busbw.model.stored import setup_changes
 from busbw.model.words import Device, FailureKind, plural, shorten_list
 from busbw.report.session import header_lines, reference_stack_lines
 
 from .judge import find_decided_cases, judge_cases
-from .levels import changed_stack_lines
 from .machine import starter_of
 from .state import MeasuredSession
 
@@ -55,7 +55,7 @@ class Display:
     def write_header(self, measured_session: MeasuredSession) -> None:
         """Write what will be measured, on which machine, and what changed since the baselines."""
         options, environment = measured_session.options, measured_session.environment
-        baselines = None if measured_session.is_paired else options.baselines
+        baselines = None if measured_session.options.is_paired else options.baselines
         unreached, home = measured_session.machine.target.unreached, os.path.expanduser("~")
         lines = [
             *header_lines(environment, baselines, unreached, verbose=self.verbose),
@@ -74,6 +74,26 @@ class Display:
         elif time.monotonic() - self._last_s >= LOG_INTERVAL_S:
             self._last_s = time.monotonic()
             self.write_line(text)
+
+
+def changed_stack_lines(measured_session: MeasuredSession) -> Iterator[str]:
+    """Yield a line for each framework whose stack differs from the stack of its newest baseline.
+
+    `measured_session` needs no measurements yet.
+    """
+    environment = measured_session.environment
+    records = [
+        (job.case.framework, record)
+        for job in measured_session.jobs.values()
+        if job.baseline_search.baseline is not None
+        for record in job.baseline_search.baseline.sessions[-1:]
+    ]
+    newest = dict(sorted(records, key=lambda pair: pair[1].began))
+    for framework, record in sorted(newest.items()):
+        setup = {**environment.versions.get(framework, {}), **environment.flags}
+        changes = ", ".join(setup_changes(record.setup, setup))
+        if changes:
+            yield f"busbw {framework}: other than the baseline of {record.date}: {changes}"
 
 
 class Observer(NamedTuple):
@@ -141,11 +161,11 @@ class _Measurer:
         self._resolved, self._display = resolved_session, display
         self._observers = make_observers(resolved_session, executor)
         options, device = resolved_session.options, resolved_session.machine.target.device
-        ranks: dict[str, int] = {}
-        for job in resolved_session.jobs.values():
-            ranks[job.case.framework] = max(ranks.get(job.case.framework, 0), job.key.ranks)
+        # The largest number of ranks of each framework.
+        jobs = sorted(resolved_session.jobs.values(), key=lambda job: job.key.ranks)
+        ranks = {job.case.framework: job.key.ranks for job in jobs}
         stacks = {}
-        for side in Side if resolved_session.is_paired else (Side.CANDIDATE,):
+        for side in Side if resolved_session.options.is_paired else (Side.CANDIDATE,):
             starters = {
                 name: starter_of(options, name, side, device=device, ranks=count)
                 for name, count in ranks.items()
@@ -170,12 +190,11 @@ class _Measurer:
         `lost_host_text` is the message about a lost host, empty if no host was lost. If a host was
         lost, each case with fewer launches than planned gets a Failure.
         """
-        is_paired = self._resolved.is_paired
         return replace(
             self._resolved,
             extra=observed_values(self._observers),
             measurements=self._measurements_of(Side.CANDIDATE, lost_host_text),
-            references=self._measurements_of(Side.REFERENCE, lost_host_text) if is_paired else {},
+            references=self._measurements_of(Side.REFERENCE, lost_host_text),
         )
 
     def _measurements_of(self, side: Side, lost_host_text: str) -> dict[CaseSpec, Measurement]:
@@ -183,10 +202,12 @@ class _Measurer:
         measurements = {spec: by_case[job.case] for spec, job in self._resolved.jobs.items()}
         for spec, measurement in measurements.items():
             if lost_host_text and measurement.launches < (self._resolved.options.launches or 1):
-                launch = LaunchId(name="not started")
-                failure = Failure(kind=FailureKind.KILLED, message=lost_host_text, launch=launch)
-                failures = (*measurement.failures, failure)
-                measurements[spec] = replace(measurement, failures=failures)
+                failure = Failure(
+                    kind=FailureKind.KILLED,
+                    message=lost_host_text,
+                    launch=LaunchId(name="not started"),
+                )
+                measurements[spec] = replace(measurement, failures=(*measurement.failures, failure))
         return measurements
 
     def measure_planned(self) -> None:
@@ -218,8 +239,11 @@ class _Measurer:
             measured_session = self.measured_so_far()
             rulings = judge_cases(measured_session)
             launches = {spec: m.launches for spec, m in measured_session.measurements.items()}
-            include_neighbours = measured_session.policy.rule.compares_neighbours
-            specs, rounds = plan_rerun(rulings, launches, include_neighbours=include_neighbours)
+            specs, rounds = plan_rerun(
+                rulings,
+                launches,
+                include_neighbours=measured_session.policy.rule.compares_neighbours,
+            )
             if not specs:
                 return
             if time.monotonic() - begun_s - waited_s > budget_s:
@@ -255,6 +279,6 @@ def confirmation_delay_s(measured_session: MeasuredSession, slower: Iterable[Cas
     is_scripted = all(FRAMEWORKS[spec.framework].is_scripted for spec in slower)
     return (
         0.0
-        if is_scripted or measured_session.is_paired
+        if is_scripted or measured_session.options.is_paired
         else measured_session.policy.confirmation_delay_s
     )

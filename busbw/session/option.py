@@ -11,7 +11,6 @@ import argparse
 import functools
 import math
 import os
-import re
 import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +35,6 @@ usage_error = functools.partial(storage.reraise_as, UsageError)
 MEASURE = "busbw: what to measure, and which files to write"
 COMPARE = "busbw: what to compare with, and when to fail"
 HOSTS = "busbw: several processes and hosts"
-GROUPS = (MEASURE, COMPARE, HOSTS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,10 +80,7 @@ def check_combination(passed_options: Collection[Option], names: Collection[str]
 
 
 T = TypeVar("T")
-
-_SECONDS_PER_UNIT = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
-_DELAY = re.compile(r"(\d+(?:\.\d+)?)(%|us|ms|s)")
-_RATIO = re.compile(r"(\d+(?:\.\d+)?)([%x])")
+Number = TypeVar("Number", int, float)
 
 
 def argument_type(parse: Callable[[str], T]) -> Callable[[str], T]:
@@ -118,10 +113,9 @@ def expand_home(text: str) -> Path:
     Raises ValueError if the user has no home directory, neither by HOME nor by the system's list of
     users.
     """
-    path = os.path.expanduser(text)
-    if path == "~" or path.startswith("~/"):
-        raise ValueError(f"{text}: this user has no home directory; expected HOME to be set")
-    return Path(path)
+    where = f"{text}: this user has no home directory; expected HOME to be set: "
+    with storage.reraise_as(ValueError, RuntimeError, where=where):
+        return Path(text).expanduser()
 
 
 def cache_folder(text: str = "") -> Path:
@@ -134,43 +128,42 @@ def cache_folder(text: str = "") -> Path:
     return expand_home(text or default).absolute()
 
 
-def whole_number_type(minimum: int) -> Callable[[str], int]:
-    """Return the type of an argument that is a whole number of at least `minimum`."""
+def number_type(convert: Callable[[str], Number], minimum: Number) -> Callable[[str], Number]:
+    """Return the type of an argument that is a number from `minimum` to 10 million.
+
+    `convert` is int or float.
+    """
 
     @argument_type
-    def parse(text: str) -> int:
-        if not (text.isascii() and text.isdecimal()) or int(text) < minimum:
-            raise ValueError(f"expected a whole number from {minimum}, got {text!r}")
-        return int(text)
+    def parse(text: str) -> Number:
+        number = convert(text)
+        if not minimum <= number <= 1e7:
+            raise ValueError(f"expected a number from {minimum} to 10000000, got {text!r}")
+        return number
 
     return parse
 
 
+parse_seconds = number_type(float, 1e-9)
+
+
 def parse_launches(text: str) -> int:
     """Return the number of launches that `text` says; 0 for ``auto``."""
-    return 0 if text == "auto" else whole_number_type(1)(text)
+    return 0 if text == "auto" else number_type(int, 1)(text)
 
 
-@argument_type
-def parse_seconds(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0 < number < 1e7:
-        raise ValueError(f"expected a number of seconds above 0, got {text!r}")
-    return number
+def _parse_share(text: str) -> float:
+    """Return a percentage as a share, such as 0.25 for ``25%``."""
+    share = float(text.removesuffix("%")) / 100
+    if not (text.endswith("%") and 0 < share < 1e3):
+        raise ValueError(f"expected a percentage such as 25%, got {text!r}")
+    return share
 
 
 @argument_type
 def parse_ratio(text: str) -> float:
-    """Return a loss as the ratio of two times, such as 1.25 for ``25%`` and for ``1.25x``."""
-    match = _RATIO.fullmatch(text)
-    number = float(match[1]) if match else 0.0
-    value = 1 + number / 100 if match and match[2] == "%" else number
-    if not 1 < value < 1e3:
-        raise ValueError(f"expected a loss such as 25%, or a ratio such as 1.25x, got {text!r}")
-    return value
+    """Return a loss as the ratio of two times, such as 1.25 for ``25%``."""
+    return 1 + _parse_share(text)
 
 
 def word_list_type(choices: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
@@ -213,28 +206,20 @@ def parse_mesh(text: str) -> str:
 
 
 @argument_type
-def parse_python(text: str) -> tuple[str, str]:
-    """Return the framework and the interpreter's absolute path in ``FRAMEWORK=INTERPRETER``."""
-    framework, equals, name = text.partition("=")
-    if not equals or framework not in FRAMEWORKS:
-        names = ", ".join(FRAMEWORKS)
-        raise ValueError(f"expected FRAMEWORK=INTERPRETER with one of {names}, got {text[:60]!r}")
-    return framework, _find_interpreter(name)
+def parse_interpreters(text: str) -> dict[str, str]:
+    """Return the interpreters of frameworks, by framework, in ``FRAMEWORK=INTERPRETER``.
 
-
-@argument_type
-def parse_reference(text: str) -> dict[str, str]:
-    """Return the interpreters of --against by framework.
-
-    If `text` names no framework, all frameworks have the same interpreter. The result is empty for
-    ``baseline``, which means the locked stack.
+    If `text` names no framework, all frameworks have the same interpreter.
     """
     framework, equals, name = text.partition("=")
-    if text == "baseline":
-        return {}
     if not equals or framework not in FRAMEWORKS:
         return dict.fromkeys(FRAMEWORKS, _find_interpreter(text))
     return {framework: _find_interpreter(name)}
+
+
+def parse_reference(text: str) -> dict[str, str]:
+    """Return the interpreters of --against; none for ``baseline``, which is the locked stack."""
+    return {} if text == "baseline" else parse_interpreters(text)
 
 
 def _find_interpreter(name: str) -> str:
@@ -249,36 +234,25 @@ def _find_interpreter(name: str) -> str:
 
 
 @argument_type
-def parse_variable(text: str) -> tuple[str, str]:
-    """Return the name and the value of the environment variable in ``NAME=VALUE``."""
+def parse_variable(text: str) -> dict[str, str]:
+    """Return the value of the environment variable in ``NAME=VALUE``, by its name."""
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise ValueError(f"expected NAME=VALUE, got {text!r}")
-    return name, value
+    return {name: value}
 
 
 @argument_type
 def parse_injection(text: str) -> Injection:
-    """Return the Injection that ``delay:15%``, ``delay:20us@1M+4M`` or ``memory:1G`` requests."""
+    """Return the Injection that ``delay:15%``, ``delay:20%@1M+4M`` or ``memory:1G`` requests."""
     request, _, sizes = text.partition("@")
     kind, _, amount = request.partition(":")
     if kind not in list(InjectionKind):
         raise ValueError(wrong_choice_text(kind, [extra.value for extra in InjectionKind]))
-    sizes_bytes = tuple(metrics.parse_payload(size) for size in sizes.split("+")) if sizes else ()
-    if kind == InjectionKind.MEMORY:
-        return Injection(
-            extra=InjectionKind.MEMORY,
-            limit_bytes=metrics.parse_payload(amount),
-            payloads=sizes_bytes,
-        )
-    match = _DELAY.fullmatch(amount)
-    if match is None or float(match[1]) <= 0:
-        raise ValueError(
-            f"expected delay:AMOUNT, with an AMOUNT such as 15%, 20us or 1ms, got {text[:60]!r}"
-        )
-    number, unit = float(match[1]), match[2]
-    if unit == "%":
-        return Injection(extra=InjectionKind.DELAY, share=number / 100, payloads=sizes_bytes)
+    is_delay = kind == InjectionKind.DELAY
     return Injection(
-        extra=InjectionKind.DELAY, seconds=number * _SECONDS_PER_UNIT[unit], payloads=sizes_bytes
+        extra=InjectionKind(kind),
+        share=_parse_share(amount) if is_delay else None,
+        limit_bytes=None if is_delay else metrics.parse_payload(amount),
+        payloads=tuple(metrics.parse_payload(size) for size in sizes.split("+")) if sizes else (),
     )

@@ -99,9 +99,7 @@ class Options(GridOptions):
         compares_with_locked_stack: Whether the reference is the stack that is locked with the
             baselines.
         stacks: The locked stacks by framework, once they are built.
-        is_filtered: Whether the user selected cases by -k.
         shared_devices: How many GPUs the processes share, 0 if each process has its own devices.
-        command: The words of the command line that started the session.
 
     """
 
@@ -115,21 +113,23 @@ class Options(GridOptions):
         "Use N ranks (one rank is one device). Default: 4 virtual devices on a CPU, else all "
         "attached devices",
         metavar="N",
-        type=option.whole_number_type(2),
+        type=option.number_type(int, 2),
     )
     processes: int = _declare_option(
         "Measure in P processes that run one program together, for example one on each host. "
         "Default: 1, or one on each host",
         group=HOSTS,
         metavar="P",
-        type=option.whole_number_type(1),
+        type=option.number_type(int, 1),
         default=1,
     )
     ranks_per_process: int | None = _declare_option(
         "Give each process of --processes R ranks. Default: 1",
         group=HOSTS,
+        excludes=("ranks", "mesh"),
+        because="which says the number of ranks",
         metavar="R",
-        type=option.whole_number_type(1),
+        type=option.number_type(int, 1),
     )
     frameworks: tuple[str, ...] = _declare_option(
         f"Measure these frameworks, as a comma list of {', '.join(FRAMEWORKS)}. auto takes those "
@@ -169,6 +169,8 @@ class Options(GridOptions):
         "yourself with --mesh=hosts:2,devices:4",
         metavar="SHAPE",
         type=option.parse_mesh,
+        excludes=("ranks",),
+        because="which says the number of ranks",
         default="",
     )
     axes: str = _declare_option(
@@ -219,17 +221,18 @@ class Options(GridOptions):
     fail_above: float | None = _declare_option(
         "Fail a case that is slower than its baseline by more than LIMIT, after additional "
         "launches confirm it. Replaces the limit that busbw computes from the noise. Example: "
-        "--fail-above=25%% (1.25x means the same)",
+        "--fail-above=25%%",
         group=COMPARE,
         metavar="LIMIT",
         type=option.parse_ratio,
         has_setting=True,
     )
     inject: Injection | None = _declare_option(
-        "Slow cases down on purpose, to see that busbw notices. delay:AMOUNT adds a busy loop to "
-        "every collective, where AMOUNT is for example 15%%, 20us or 1ms; a launch that it did not "
-        "slow down fails. memory:SIZE leaves the program only SIZE of memory. @SIZES, at the end, "
-        "applies this only to these payloads. Example: --inject=delay:30%%@1M+4M",
+        "Slow cases down on purpose, to see that busbw notices. delay:15%% adds a busy loop of "
+        "this share to every collective; a launch that it did not slow down fails. memory:SIZE "
+        "leaves the program only SIZE of memory. @SIZES, at the end, applies this only to these "
+        "payloads. "
+        "Example: --inject=delay:30%%@1M+4M",
         group=COMPARE,
         metavar="WHAT",
         type=option.parse_injection,
@@ -281,8 +284,8 @@ class Options(GridOptions):
     python: Mapping[str, str] = _declare_option(
         "Measure FRAMEWORK with another Python interpreter, which needs only the framework and "
         "numpy. Example: --python=tensorflow=~/tf/bin/python. May be repeated",
-        metavar="FRAMEWORK=INTERPRETER",
-        type=option.parse_python,
+        metavar="[FRAMEWORK=]INTERPRETER",
+        type=option.parse_interpreters,
         action="append",
         has_setting=True,
         default={},
@@ -353,9 +356,7 @@ class Options(GridOptions):
     remote: Hosts | None = None
     compares_with_locked_stack: bool = False
     stacks: Mapping[str, LockedStack] = field(default_factory=dict)
-    is_filtered: bool = False
     shared_devices: int = 0
-    command: tuple[str, ...] = ()
 
     @property
     def is_paired(self) -> bool:

@@ -5,29 +5,51 @@ from __future__ import annotations
 import json
 import os
 import platform
-import re
-import shlex
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
-from busbw import __version__, storage, wire
+from busbw import __version__, extensions, storage, wire
 from busbw.history.files import HistoryError, Line, append_lines, read_folder
 from busbw.history.texts import failing_since_texts
-from busbw.model import variables
-from busbw.model.case import CaseSpec, convert_to
+from busbw.model.case import Case, CaseSpec, convert_to
 from busbw.model.field_types import moment_text
 from busbw.model.machine import EnvironmentKey
 from busbw.model.words import Outcome, plural
 from busbw.report.figures import figures_table
-from busbw.report.results import Results, abbreviate_homes, case_result
+from busbw.report.results import Results, abbreviate_homes, case_result, is_results
 from busbw.report.table import render
 
-from .files import is_named_csv, load_view
-from .levels import record_of
-from .option import UsageError
 from .state import JudgedSession, MeasuredSession
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class View:
+    """A kind of file that shows a session, such as a page; an option of the same name requests it.
+
+    `kind` is a phrase for an earlier file of this kind, such as ``an earlier page``;
+    `recognizes_text` says whether the text of a file is of this kind. `text` is a function that
+    returns the file's text for a JudgedSession.
+    """
+
+    kind: str
+    recognizes_text: Callable[[str], bool]
+    text: Callable[[Any], str]
+
+
+def load_view(name: str) -> View:
+    """Return the View of the option `name`, which is ``results`` or in the table VIEWS.
+
+    Raises ValueError if a library that makes the file is missing.
+    """
+    if name == "results":
+        return View(kind="earlier results of busbw", recognizes_text=is_results, text=results_text)
+    view: View = extensions.load_table("VIEWS", name)[name]()
+    return view
+
+
+def is_named_csv(name: str) -> bool:
+    return name.lower().endswith(".csv")
 
 
 def write_outputs(
@@ -48,25 +70,15 @@ def write_outputs(
 def _write_files(
     judged_session: JudgedSession, make_results_text: Callable[[JudgedSession], str]
 ) -> JudgedSession:
+    """Write the requested files; return the session, with an error for each file that failed."""
     for name, path in judged_session.options.outputs.items():
-        text_of = make_results_text if name == "results" else load_view(name).text
-        judged_session = _write_file(judged_session, name, path, text_of)
+        try:
+            make_text = make_results_text if name == "results" else load_view(name).text
+            storage.write(path, make_text(judged_session))
+        except Exception as error:  # A bug in a view must not hide the verdict.
+            problem = f"--{name}: nothing was written: {storage.error_text(error)}"
+            judged_session = judged_session.with_error(problem)
     return judged_session
-
-
-def _write_file(
-    judged_session: JudgedSession, name: str, path: Path, make_text: Callable[[JudgedSession], str]
-) -> JudgedSession:
-    """Write the file of the option `name`; return the session, with an error if that fails."""
-    try:
-        storage.write(path, make_text(judged_session))
-    except (UsageError, OSError) as error:
-        problem = storage.error_text(error)
-    except Exception as error:  # A bug in a view must not hide the verdict.
-        problem = repr(error)
-    else:
-        return judged_session
-    return judged_session.with_error(f"--{name}: nothing was written: {problem}")
 
 
 def results_text(judged_session: JudgedSession) -> str:
@@ -108,33 +120,10 @@ def document_head(judged_session: JudgedSession) -> dict[str, Any]:
     """Return the JSON object of the fields with which the results of every mode begin."""
     return {
         "busbw": __version__,
-        "began": moment_text(judged_session.collected_session.began),
+        "began": moment_text(judged_session.observations.began),
         "host": platform.node(),
-        "command": _command_text(judged_session.options.command),
         "session": judged_session.session_verdict,
     }
-
-
-# An option that sets an environment variable, in words that NUL characters separate.
-_VARIABLE_OPTION = re.compile(r"(--(?:try|against)-env[=\0])([^=\0]+)=([^\0]*)")
-# An option of any plugin whose name has a word of a secret, and its value.
-_SECRET_OPTION = re.compile(
-    r"(--[\w-]*(?:token|key|secret|pass|cred|auth)[\w-]*[=\0])([^\0]+)", re.IGNORECASE
-)
-
-
-def _command_text(words: Sequence[str]) -> str:
-    """Return the `words` of a command line as text for a shell, without secrets."""
-    text = variables.without_secrets("\0".join(words), os.environ, os.path.expanduser("~"))
-    text = _SECRET_OPTION.sub(rf"\1{variables.HIDDEN}", text)
-    return shlex.join(_VARIABLE_OPTION.sub(_hide_secret, text).split("\0"))
-
-
-def _hide_secret(option: re.Match[str]) -> str:
-    """Return a match of `_VARIABLE_OPTION`, without the value if it may be a secret."""
-    flag, name, value = option.groups()
-    recorded = variables.recorded_variables({name: value}, os.path.expanduser("~"))
-    return f"{flag}{name}={recorded.get(name, variables.HIDDEN)}"
 
 
 def append_to_history(judged_session: JudgedSession) -> JudgedSession:
@@ -149,10 +138,12 @@ def append_to_history(judged_session: JudgedSession) -> JudgedSession:
     # A session has a random name, because two machines may begin sessions at the same moment.
     session, notes, failing_since = os.urandom(8).hex(), list[str](), list[str]()
     lines: dict[EnvironmentKey, list[Line]] = {}
+    failed: dict[Case, Outcome] = {}
     for spec, job in measured_session.jobs.items():
-        lines.setdefault(job.key, []).extend(
-            _history_lines(judged_session, measured_session, spec, session)
-        )
+        lines_of_machine = lines.setdefault(job.key, [])
+        lines_of_machine += _history_lines(judged_session, measured_session, spec, session)
+        if judged_session.verdicts[spec].failed:
+            failed[job.case] = judged_session.verdicts[spec].outcome
     try:
         for key, lines_of_machine in lines.items():
             if lines_of_machine:
@@ -160,11 +151,6 @@ def append_to_history(judged_session: JudgedSession) -> JudgedSession:
                 notes.append(
                     f"appended to the history: {plural(len(lines_of_machine), 'line')} of {path}"
                 )
-            failed = {
-                job.case: judged_session.verdicts[spec].outcome
-                for spec, job in measured_session.jobs.items()
-                if job.key == key and judged_session.verdicts[spec].failed
-            }
             if failed:
                 failing_since += failing_since_texts(read_folder(root / key.folder), failed)
     except HistoryError as error:
@@ -192,14 +178,14 @@ def _history_lines(
         "case": measurement.case,
         "session_outcome": judged_session.session_verdict.outcome,
         "session_outcomes": judged_session.session_verdict.outcomes,
-        "paired": measured_session.is_paired,
+        "paired": measured_session.options.is_paired,
         "baseline_date": baseline.date if baseline is not None else "",
         "stack": stack.digest if stack is not None else "",
         "changed": measured_session.environment.changed,
     }
     yield convert_to(
         Line,
-        record_of(measured_session, measurement),
+        measured_session.record_of(measurement),
         outcome=verdict.outcome,
         failure=next((failure.kind for failure in measurement.failures), None),
         ratio=verdict.ratio,
@@ -210,7 +196,7 @@ def _history_lines(
         reference = measured_session.references[spec]
         yield convert_to(
             Line,
-            record_of(measured_session, reference, stack.flags),
+            measured_session.record_of(reference, stack.flags),
             outcome=Outcome.NO_BASELINE,
             failure=next((failure.kind for failure in reference.failures), None),
             is_reference=True,

@@ -7,24 +7,43 @@ verdicts of the skipped cases.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 from busbw import extensions, grid
 from busbw.baselines.document import BaselineError
-from busbw.baselines.store import check_writable, find_baseline, find_published_bandwidth
+from busbw.baselines.store import (
+    baseline_path,
+    check_writable,
+    find_baseline,
+    find_published_bandwidth,
+    frameworks_on_machine,
+    read_framework_files,
+)
 from busbw.driver.executor import Executor
 from busbw.grid import Target
-from busbw.history.files import HistoryError
-from busbw.model.case import CaseSpec, GridError
+from busbw.history.files import (
+    AcknowledgedChange,
+    HistoryError,
+    Line,
+    Series,
+    comparable_sessions,
+    read_acknowledged,
+    read_folder,
+)
+from busbw.judge.levels import Levels, StoredTimes, build_levels
+from busbw.judge.policy import POLICIES, Policy
+from busbw.model.case import Case, CaseSpec, GridError, convert_to
+from busbw.model.field_types import moment_text
 from busbw.model.launch import Plan
+from busbw.model.machine import EnvironmentKey
+from busbw.model.stored import Baseline, Record
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome
 from busbw.storage import OutputError
 
-from .command_line import how_to_install
-from .files import shipped_folder
-from .levels import read_levels
+from .command_line import shipped_folder
 from .machine import add_reference_probes, make_environment
 from .option import UsageError, usage_error
 from .options import LockedStack, Options
@@ -37,16 +56,14 @@ _PLAN_OF_PAIRS = Plan(samples=40, budget_s=1.5)
 def resolve_cases(
     collected_session: CollectedSession,
     machine: Machine,
-    specs: tuple[CaseSpec, ...],
     executor: Executor,
     write_line: Callable[[str], None],
 ) -> MeasuredSession:
     """Return the cases to measure as a MeasuredSession without measurements.
 
     Args:
-        collected_session: The session so far, with its options.
+        collected_session: The session so far, with its options and the selected cases.
         machine: The machine to measure on.
-        specs: The selected cases.
         executor: Starts the workers that probe the reference stack.
         write_line: Receives a line before a reference stack is built, which takes long.
 
@@ -54,20 +71,16 @@ def resolve_cases(
         UsageError: A CaseSpec is not possible on the machine. Or a file of baselines or of the
             history is damaged or cannot be written. Or the reference stack cannot be built, or
             would measure other cases.
-        HostError: A worker of the reference stack does not answer.
 
     """
-    skipped_verdicts, jobs = _resolve_specs(collected_session.options, machine.target, specs)
-    options, keys = collected_session.options, [job.key for job in jobs.values()]
-    levels = {}
+    options, levels = collected_session.options, dict[EnvironmentKey, Levels]()
+    skipped_verdicts, jobs = _resolve_specs(machine.target, collected_session.specs)
+    keys = list(dict.fromkeys(job.key for job in jobs.values()))
     if options.is_paired:
         frameworks = tuple(dict.fromkeys(spec.framework for spec in jobs))
-        stacks = (
-            _build_locked_stacks(options, machine.target, frameworks, write_line)
-            if options.compares_with_locked_stack
-            else {}
-        )
-        options = replace(options, stacks=stacks)
+        if options.compares_with_locked_stack:
+            stacks = _build_locked_stacks(options, machine.target, frameworks, write_line)
+            options = replace(options, stacks=stacks)
         if jobs:
             machine = add_reference_probes(options, machine, frameworks, executor)
             _check_same_cases(options, machine, jobs)
@@ -76,14 +89,13 @@ def resolve_cases(
         with usage_error(BaselineError, HistoryError, OutputError, OSError):
             jobs = {spec: _add_stored_times(options, job) for spec, job in jobs.items()}
             if options.writes_baselines:
-                cases = [(job.key, job.case) for job in jobs.values()]
-                check_writable(options.baselines, cases)
-            levels = read_levels(collected_session, keys, machine.target.device)
+                check_writable(options.baselines, [(job.key, job.case) for job in jobs.values()])
+            levels = read_levels(collected_session, keys, POLICIES[machine.target.device])
     widest = max(keys, key=lambda key: key.ranks, default=None)
-    return MeasuredSession(
-        collected_session=replace(collected_session, options=options),
+    return convert_to(
+        MeasuredSession,
+        replace(collected_session, options=options),
         machine=machine,
-        specs=specs,
         jobs=jobs,
         skipped_verdicts=skipped_verdicts,
         environment=make_environment(options, machine, widest),
@@ -103,7 +115,7 @@ def _make_plan(options: Options) -> Plan:
 
 
 def _resolve_specs(
-    options: Options, target: Target, specs: tuple[CaseSpec, ...]
+    target: Target, specs: Sequence[CaseSpec]
 ) -> tuple[dict[CaseSpec, Verdict], dict[CaseSpec, TimedJob]]:
     """Return the SKIPPED verdicts of CaseSpecs whose framework cannot be used, and the other jobs.
 
@@ -111,12 +123,8 @@ def _resolve_specs(
     """
     skipped_verdicts, jobs = {}, {}
     for spec in specs:
-        name = spec.framework
-        reason = target.unreached.get(name, "")
-        if name in options.absent_frameworks:
-            reason = f"not installed here; {how_to_install(name)}"
-        if reason:
-            text = f"{name}: {reason}"
+        if spec.framework in target.unreached:
+            text = f"{spec.framework}: {target.unreached[spec.framework]}"
             skipped_verdicts[spec] = Verdict(
                 spec=spec, outcome=Outcome.SKIPPED, failed=False, text=text
             )
@@ -144,18 +152,20 @@ def _check_same_cases(
     options: Options, machine: Machine, jobs: Mapping[CaseSpec, TimedJob]
 ) -> None:
     """Raise UsageError if the reference stack would measure different cases than `jobs`."""
-    frameworks = [probe.framework for probe in machine.references]
     with usage_error(GridError, where="the reference: "):
         target = grid.choose_target(
             device=machine.target.device,
             ranks=options.ranks,
             probes=machine.references,
-            named_frameworks=frameworks,
+            named_frameworks=[probe.framework for probe in machine.references],
         )
-        references = {spec: TimedJob(*grid.resolve_case(spec, target)) for spec in jobs}
-    for spec, job in jobs.items():
-        if references[spec] != job:
-            raise UsageError(f"--against: expected {job.text}, got {references[spec].text}")
+        for spec, job in jobs.items():
+            other = TimedJob(*grid.resolve_case(spec, target))
+            if other != job:
+                expected, actual = (
+                    f"{j.case.name} by {j.case.protocol} on {j.key.folder}" for j in (job, other)
+                )
+                raise UsageError(f"--against: expected {expected}, got {actual}")
 
 
 def _add_stored_times(options: Options, job: TimedJob) -> TimedJob:
@@ -170,3 +180,88 @@ def _add_stored_times(options: Options, job: TimedJob) -> TimedJob:
         ),
         published=next(filter(None, figures), None),
     )
+
+
+def read_levels(
+    collected_session: CollectedSession, keys: Sequence[EnvironmentKey], policy: Policy
+) -> dict[EnvironmentKey, Levels]:
+    """Return the Levels of each machine in `keys` that has baselines.
+
+    Raises BaselineError, HistoryError or OSError if files of baselines or of the history cannot be
+    read, or have a session in the future.
+    """
+    levels = {key: _read_levels_of_machine(collected_session, key, policy) for key in keys}
+    return {key: value for key, value in levels.items() if value is not None}
+
+
+def _read_levels_of_machine(
+    collected_session: CollectedSession, key: EnvironmentKey, policy: Policy
+) -> Levels | None:
+    """Read the baselines and the history of the machine `key`, and return its Levels.
+
+    The history is read from the year of the oldest baseline on. Returns None without a baseline
+    that has a time.
+    """
+    options = collected_session.options
+    stored = {
+        name: [
+            baseline
+            for file in read_framework_files(options.baselines, key, name)
+            for baseline in file.baselines
+        ]
+        for name in sorted(frameworks_on_machine(options.baselines, key))
+    }
+    baselines = [baseline for several in stored.values() for baseline in several]
+    begins = [collected_session.began, *(baseline.records[0].began for baseline in baselines)]
+    lines: tuple[Line, ...] = ()
+    if options.history is not None:
+        lines = read_folder(options.history / key.folder, min(begins).year)
+        _check_moments(collected_session, options.history / key.folder, lines[-1:])
+    for baseline in baselines:
+        path = baseline_path(options.baselines, key, baseline.case)
+        _check_moments(collected_session, path, baseline.records)
+    known_changes = read_acknowledged(options.baselines)
+    stored_times = [
+        StoredTimes(
+            baselines=[baseline for baseline in several if not baseline.is_out_of_memory],
+            history=comparable_sessions(lines, Series(framework=name)),
+            acknowledged_changes=_acknowledged_moments(several, known_changes, str(key.folder)),
+        )
+        for name, several in stored.items()
+    ]
+    failed_cases = frozenset(line.case for line in lines if line.failure)
+    return build_levels(stored_times, policy, failed_cases)
+
+
+# Clocks of two machines may differ, and a machine may have the wrong time zone.
+_MAX_CLOCK_DIFFERENCE = timedelta(days=1)
+
+
+def _check_moments(
+    collected_session: CollectedSession, place: object, records: Iterable[Record]
+) -> None:
+    """Raise HistoryError if one of `records`, stored at `place`, began after `collected_session`.
+
+    All sessions until that moment would seem older than the stored session, and would not count.
+    """
+    for record in records:
+        if record.began > collected_session.began + _MAX_CLOCK_DIFFERENCE:
+            raise HistoryError(
+                f"{place}: the session of {record.moment} is in the future, since the clock of "
+                f"this machine says {moment_text(collected_session.began)}: set the clock, or "
+                "remove the entry"
+            )
+
+
+def _acknowledged_moments(
+    baselines: Sequence[Baseline], known_changes: Sequence[AcknowledgedChange], folder: str
+) -> dict[Case, datetime]:
+    """Return the beginning of the newest acknowledged change of each case that has a change.
+
+    `folder` is the folder of the machine, which a change may name.
+    """
+    moments: dict[Case, datetime] = {}
+    for change in sorted(known_changes, key=lambda change: change.since):
+        cases = [b.case for b in baselines if change.matches(b.case.name, folder)]
+        moments |= dict.fromkeys(cases, change.began)
+    return moments

@@ -19,15 +19,15 @@ from busbw.driver.local import LocalTransport, lock_this_machine
 from busbw.driver.transport import HostError, HostLostError, IncomparableHostsError, Transport
 from busbw.model.case import CaseSpec
 from busbw.model.launch import Measurement
-from busbw.model.verdict import Verdict
-from busbw.model.words import Outcome
+from busbw.model.verdict import SessionVerdict, Verdict
+from busbw.model.words import Outcome, SessionOutcome
 from busbw.report import session as report
 from busbw.report.conclusion import legend_lines
 from busbw.report.figures import document_figure_values
 from busbw.report.table import Table, attributes_or_none
 
 from .accept import accept_baselines, accept_times
-from .judge import fail_all_cases, judge_measured
+from .judge import judge_measured
 from .machine import check_request, find_machine
 from .measure import Display, measure_cases
 from .option import usage_error
@@ -35,18 +35,6 @@ from .options import Options
 from .record import results_text, write_outputs
 from .resolve import resolve_cases
 from .state import CollectedSession, JudgedSession, MeasuredSession
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunningSession:
-    """The objects that all steps of a running session use.
-
-    `specs` are the selected cases. `executor` starts workers on this host or on other hosts.
-    """
-
-    specs: tuple[CaseSpec, ...]
-    executor: Executor
-    display: Display
 
 
 @contextlib.contextmanager
@@ -66,103 +54,106 @@ def open_transport(options: Options) -> Iterator[Transport]:
         )
 
 
+# Measures the selected cases or does something else with them, and judges them.
+RunCases = Callable[[CollectedSession, Executor, Display], JudgedSession]
+
+
 def run_session(
     collected_session: CollectedSession,
     specs: Sequence[CaseSpec],
     display: Display,
-    run_cases: Callable[[CollectedSession, RunningSession], JudgedSession] | None = None,
+    run_cases: RunCases,
 ) -> JudgedSession:
-    """Run the selected cases `specs`, and judge them.
+    """Run the selected cases `specs` by `run_cases`, and return their verdicts.
 
     If the worker that probes the devices dies or hangs twice, or if hosts have different devices or
     versions, every case fails.
-
-    Args:
-        collected_session: The options and the collected cases.
-        specs: The selected cases.
-        display: Shows the progress.
-        run_cases: Measures the cases or does something else with them, and judges them; None means
-            `measure_and_judge`.
 
     Raises:
         UsageError: Options, files or devices cannot be used, or the operating system reports an
             error, such as a full disk.
 
     """
-    notes = list[str]()
+    collected_session, notes = replace(collected_session, specs=tuple(specs)), list[str]()
     with open_transport(collected_session.options) as transport:
-        session = RunningSession(
-            specs=tuple(specs),
-            executor=Executor(transport, notes.append),
-            display=display,
-        )
+        executor = Executor(transport, notes.append)
         try:
-            judged_session = (run_cases or measure_and_judge)(collected_session, session)
+            judged_session = run_cases(collected_session, executor, display)
         except HostLostError as error:
-            judged_session = fail_all_cases(collected_session, specs, str(error))
+            judged_session = _fail_all_cases(collected_session, str(error), Outcome.FAILED)
         except IncomparableHostsError as error:
-            judged_session = fail_all_cases(
-                collected_session, specs, str(error), Outcome.INCOMPARABLE
-            )
+            judged_session = _fail_all_cases(collected_session, str(error), Outcome.INCOMPARABLE)
     return replace(judged_session, notes=tuple(notes))
+
+
+def _fail_all_cases(
+    collected_session: CollectedSession, reason: str, outcome: Outcome
+) -> JudgedSession:
+    """Return the JudgedSession of a session that found no machine: every case fails with `outcome`.
+
+    `reason` is the text of all verdicts.
+    """
+    return JudgedSession(
+        observations=collected_session,
+        session_verdict=SessionVerdict(
+            outcomes=(SessionOutcome.FAILED, SessionOutcome.NO_VERDICT), text=reason
+        ),
+        verdicts={
+            spec: Verdict(spec=spec, outcome=outcome, failed=True, text=reason)
+            for spec in collected_session.specs
+        },
+    )
 
 
 def run_on_machine(
     collected_session: CollectedSession,
-    session: RunningSession,
-    run_resolved: Callable[[RunningSession, MeasuredSession], JudgedSession],
+    executor: Executor,
+    display: Display,
+    run_resolved: Callable[[MeasuredSession, Executor, Display], JudgedSession],
 ) -> JudgedSession:
     """Find the machine, resolve the cases and call `run_resolved`, all under the machine's lock.
 
     No other session measures on the machine or on the session's hosts in the meantime.
     `run_resolved` receives a MeasuredSession without measurements, and returns the JudgedSession.
     """
-    wait_s, display, executor = (
-        collected_session.options.device_wait,
-        session.display,
-        session.executor,
-    )
-    check_request(collected_session.options, session.specs)
+    wait_s = collected_session.options.device_wait
+    check_request(collected_session)
     waiting = "another busbw session is measuring on this machine; waiting for its end"
     with lock_this_machine(wait_s, lambda holder: display.write_line(f"{waiting} ({holder})")):
         executor.transport.join(wait_s)
         executor.transport.lock(wait_s, display.write_line)
         # If two processes must share a single GPU, the options change.
-        options, machine = find_machine(collected_session.options, session.specs, executor)
+        options, machine = find_machine(collected_session, executor)
         collected_session = replace(collected_session, options=options)
-        resolved_session = resolve_cases(
-            collected_session, machine, session.specs, executor, display.write_line
-        )
+        resolved_session = resolve_cases(collected_session, machine, executor, display.write_line)
         display.write_header(resolved_session)
-        return run_resolved(session, resolved_session)
+        return run_resolved(resolved_session, executor, display)
 
 
 def measure_and_judge(
-    collected_session: CollectedSession, session: RunningSession
+    collected_session: CollectedSession, executor: Executor, display: Display
 ) -> JudgedSession:
     """Measure and judge the selected cases."""
-    return run_on_machine(collected_session, session, _measure_resolved)
+    return run_on_machine(collected_session, executor, display, _measure_resolved)
 
 
-def _measure_resolved(session: RunningSession, resolved_session: MeasuredSession) -> JudgedSession:
-    judged_session = judge_measured(
-        measure_cases(resolved_session, session.executor, session.display)
-    )
+def _measure_resolved(
+    resolved_session: MeasuredSession, executor: Executor, display: Display
+) -> JudgedSession:
+    judged_session = judge_measured(measure_cases(resolved_session, executor, display))
     for notes_of in extensions.load_functions("notes"):
         for note in notes_of(judged_session):
-            session.executor.on_note(note)
+            executor.on_note(note)
     return judged_session
 
 
-def accept_and_write(judged_session: JudgedSession) -> JudgedSession | None:
-    """Write accepted baselines, the history and the requested files.
+def accept_and_write(judged_session: JudgedSession) -> JudgedSession:
+    """Write accepted baselines, the history and the requested files, if a machine was found.
 
-    Returns the JudgedSession with the notes and errors of writing; None, and nothing is written, if
-    no case was measured.
+    Returns the JudgedSession with the notes and errors of writing.
     """
-    observed = judged_session.observations
-    if not isinstance(observed, MeasuredSession) or not observed.measurements:
-        return None
+    if not isinstance(judged_session.observations, MeasuredSession):
+        return judged_session
     return write_outputs(accept_baselines(judged_session, accept_times), results_text)
 
 
@@ -178,9 +169,9 @@ class Mode:
         fixture: The fixture by which tests read the verdicts.
         collected_session: The session before any test is collected.
         select_specs: Returns the cases of a test. Raises GridError if no case can be run.
-        run_cases: Runs and judges the selected cases, as `run_session` does.
+        run_cases: Runs and judges the selected cases.
         write_files: Writes baselines, the history and the requested files, and returns the
-            JudgedSession with the notes and errors of writing; None if nothing was measured.
+            JudgedSession with the notes and errors of writing.
         tables: Returns the tables of a session. The last argument is True with -v.
         case_properties: Returns the properties of a case in the JUnit XML file.
 
@@ -189,8 +180,8 @@ class Mode:
     fixture: str
     collected_session: CollectedSession
     select_specs: Callable[[Options], tuple[CaseSpec, ...]]
-    run_cases: Callable[..., JudgedSession] = run_session
-    write_files: Callable[[JudgedSession], JudgedSession | None]
+    run_cases: RunCases = measure_and_judge
+    write_files: Callable[[JudgedSession], JudgedSession] = accept_and_write
     tables: Callable[[JudgedSession, bool], Tables]
     case_properties: Callable[[Verdict, JudgedSession | None], dict[str, object]]
 
@@ -212,7 +203,6 @@ def measuring_mode(options: Options) -> Mode:
         fixture="busbw_verdict",
         collected_session=CollectedSession(options=options),
         select_specs=grid.select_specs,
-        write_files=accept_and_write,
         tables=_make_tables,
         case_properties=_junit_properties,
     )
@@ -245,8 +235,11 @@ def _junit_properties(verdict: Verdict, judged_session: JudgedSession | None) ->
     observed = judged_session.observations if judged_session else None
     if isinstance(observed, MeasuredSession) and verdict.spec in observed.measurements:
         key, versions = observed.environment.key, observed.environment.versions
-        properties["device"], properties["shared_device"] = key.device_kind, key.shared or None
-        properties["versions"] = report.versions_text(versions.get(verdict.spec.framework, {}))
+        properties |= {
+            "device": key.device_kind,
+            "shared_device": key.shared or None,
+            "versions": report.versions_text(versions.get(verdict.spec.framework, {})),
+        }
     return properties
 
 

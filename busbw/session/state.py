@@ -1,26 +1,31 @@
-"""The frozen values of a session: CollectedSession → ObservedSession → JudgedSession.
+"""The frozen values of a session: CollectedSession → MeasuredSession → JudgedSession.
 
 Each step of the session makes a new value from the value of the step before. An extension that
-compiles instead of measuring has its own subclass of ObservedSession in place of MeasuredSession.
+compiles instead of measuring has its own subclass of CollectedSession in place of MeasuredSession.
 """
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from busbw.baselines.store import BaselineSearchResult
+from busbw.driver.bundle import worker_hash
 from busbw.grid import Target
 from busbw.judge.levels import Levels
 from busbw.judge.policy import POLICIES, Policy
 from busbw.model.case import Case, CaseSpec
+from busbw.model.field_types import moment_text
 from busbw.model.launch import Measurement, Plan
 from busbw.model.machine import Environment, EnvironmentKey, Probe
+from busbw.model.stored import Record, round_us
 from busbw.model.verdict import Reference, SessionVerdict, Verdict
 from busbw.model.words import SessionOutcome
 from busbw.report.table import Table
+from busbw.stats.launches import launch_time_s
 
 from .options import Options
 
@@ -30,11 +35,13 @@ class CollectedSession:
     """A session whose tests are being collected.
 
     `grid` contains the CaseSpecs of all tests that were collected so far, also of tests that -k
-    deselects. `began` is the moment in UTC when the session began.
+    deselects, and `specs` the selected CaseSpecs. `began` is the moment in UTC when the session
+    began.
     """
 
     options: Options
     grid: tuple[CaseSpec, ...] = ()
+    specs: tuple[CaseSpec, ...] = ()
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     @property
@@ -70,26 +77,9 @@ class TimedJob:
     baseline_search: BaselineSearchResult = field(default_factory=BaselineSearchResult)
     published: Reference | None = None
 
-    @property
-    def text(self) -> str:
-        """The name of the case, its protocol and the folder of its baselines, for messages."""
-        return f"{self.case.name} by {self.case.protocol} on {self.key.folder}"
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ObservedSession:
-    """The selected cases of a session (`specs`), and what the session observed of them."""
-
-    collected_session: CollectedSession
-    specs: tuple[CaseSpec, ...]
-
-    @property
-    def options(self) -> Options:
-        return self.collected_session.options
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MeasuredSession(ObservedSession):
+class MeasuredSession(CollectedSession):
     """A session that measures, with its jobs and the measurements so far.
 
     Attributes:
@@ -100,7 +90,8 @@ class MeasuredSession(ObservedSession):
         plan: How long and how often each case is measured.
         levels: The levels of each environment key that has baselines.
         measurements: The launches of each case; with two stacks, of the candidate.
-        references: The launches of each case with the reference stack, empty with one stack.
+        references: The launches of each case with the reference stack; with one stack there are
+            none.
         measuring_s: How long measuring took, in seconds.
         spent_s: Maps the phases ``starting`` (of processes), ``measuring`` and ``ending`` to their
             durations in seconds.
@@ -123,14 +114,32 @@ class MeasuredSession(ObservedSession):
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def is_paired(self) -> bool:
-        """Whether two stacks are interleaved."""
-        return self.options.is_paired
-
-    @property
     def policy(self) -> Policy:
         """The thresholds of the rules for the measured class of device."""
         return POLICIES[self.machine.target.device]
+
+    def record_of(self, measurement: Measurement, flags: Mapping[str, str] | None = None) -> Record:
+        """Return the Record of the launches of a case, to store in a baseline or the history.
+
+        `flags` are the variables of a locked stack; None means the variables of this session.
+        """
+        runs = measurement.runs
+        common = dict(runs[0].extra) if runs else {}
+        return Record(
+            moment=moment_text(self.began),
+            commit=self.environment.commit,
+            times_us=tuple(round_us(1e6 * launch_time_s(run)) for run in runs),
+            versions=runs[0].versions if runs else {},
+            surroundings=self.environment.flags if flags is None else flags,
+            host=platform.node(),
+            worker=worker_hash(),
+            # Only the extra values that all launches share.
+            extra={
+                name: value
+                for name, value in common.items()
+                if all(run.extra.get(name) == value for run in runs)
+            },
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -138,10 +147,9 @@ class JudgedSession:
     """A session with verdicts and, at the end, with a report of the files that were written.
 
     Attributes:
-        collected_session: The options and the collected cases.
         session_verdict: The verdict of the session.
         verdicts: The verdicts of the selected cases, by CaseSpec.
-        observations: What the session observed, None if no machine was found.
+        observations: What the session observed; only what it collected if no machine was found.
         replaced_cases: The cases whose stored times an update replaces, even if the case is PASS.
         notes: Lines for the end of the session.
         baseline_tables: Tables of the baselines that were written or removed.
@@ -151,10 +159,9 @@ class JudgedSession:
 
     """
 
-    collected_session: CollectedSession
+    observations: CollectedSession
     session_verdict: SessionVerdict
-    verdicts: Mapping[CaseSpec, Verdict] = field(default_factory=dict)
-    observations: ObservedSession | None = None
+    verdicts: Mapping[CaseSpec, Verdict]
     replaced_cases: frozenset[Case] = frozenset()
     notes: tuple[str, ...] = ()
     baseline_tables: tuple[Table, ...] = ()
@@ -163,7 +170,7 @@ class JudgedSession:
 
     @property
     def options(self) -> Options:
-        return self.collected_session.options
+        return self.observations.options
 
     def with_notes(self, *notes: str) -> JudgedSession:
         return replace(self, notes=(*self.notes, *notes))

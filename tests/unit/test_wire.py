@@ -31,7 +31,7 @@ VALUES = (
         injected="delay:5%",
         injected_ratio=1.06,
     ),
-    Injection(extra=InjectionKind.DELAY, seconds=1e-5, share=0.05),
+    Injection(extra=InjectionKind.DELAY, share=0.05),
     Injection(extra=InjectionKind.MEMORY, limit_bytes=2**30, payloads=(4096, 2**20)),
     build.key(mesh="2x4"),
     build.out_of_memory(detected=OutOfMemoryDetection.PREDICTED, needed_bytes=2, available_bytes=1),

@@ -26,7 +26,7 @@ from busbw.model.machine import EnvironmentKey
 from busbw.session.machine import python_of
 from busbw.session.option import cache_folder, usage_error
 from busbw.session.options import Options
-from busbw.session.state import ObservedSession
+from busbw.session.state import CollectedSession
 
 from .worker import (
     RELEASE_VARIABLE,
@@ -131,7 +131,7 @@ class Job:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Compilation(ObservedSession):
+class Compilation(CollectedSession):
     """The cases to compile, and the results so far.
 
     `compilers` maps the label of a compiler and the name of a topology to the compiler. `jobs` maps

@@ -6,10 +6,10 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 from busbw import grid
 from busbw.baselines import document, store
+from busbw.driver.executor import Executor
 from busbw.extensions.program.options import program_name, program_sources
 from busbw.model.case import ALL_COLLECTIVES, Case, CaseSpec, GridError, convert_to
 from busbw.model.launch import Failure
@@ -19,12 +19,12 @@ from busbw.model.words import FailureKind, Outcome
 from busbw.report.session import written_baseline_tables
 from busbw.report.table import attributes_or_none
 from busbw.session.accept import accept_baselines
-from busbw.session.command_line import how_to_install
-from busbw.session.files import is_named_csv, shipped_folder
+from busbw.session.command_line import how_to_install, shipped_folder
+from busbw.session.measure import Display
 from busbw.session.option import UsageError, usage_error
 from busbw.session.options import Options
-from busbw.session.record import write_outputs
-from busbw.session.run import Mode, RunningSession, Tables, run_session
+from busbw.session.record import is_named_csv, write_outputs
+from busbw.session.run import Mode, Tables
 from busbw.session.state import CollectedSession, JudgedSession
 from busbw.storage import OutputError
 
@@ -65,12 +65,15 @@ def mode_of(options: Options) -> Mode | None:
         frameworks = tuple(name for name in frameworks if name == _COMPILING_FRAMEWORKS[0])
     if not frameworks:
         raise UsageError(f"--topology: jax is not installed here; {how_to_install('jax')}")
-    options = replace(options, frameworks=frameworks, absent_frameworks=(), history=None)
+    # Programs are compiled for all chips of a topology, which a mesh must have.
+    options = replace(
+        options, frameworks=frameworks, absent_frameworks=(), ranks=None, history=None
+    )
     return Mode(
         fixture="busbw_compiled",
         collected_session=CollectedSession(options=options),
         select_specs=_select_specs,
-        run_cases=partial(run_session, run_cases=compile_and_judge),
+        run_cases=compile_and_judge,
         write_files=lambda judged_session: write_outputs(
             accept_baselines(judged_session, accept_programs), results_json
         ),
@@ -135,7 +138,7 @@ def _junit_properties(verdict: Verdict, judged_session: JudgedSession | None) ->
 
 
 def compile_and_judge(
-    collected_session: CollectedSession, session: RunningSession
+    collected_session: CollectedSession, executor: Executor, display: Display
 ) -> JudgedSession:
     """Compile the selected cases with all processors, and judge the programs.
 
@@ -143,16 +146,16 @@ def compile_and_judge(
     no compiler or cannot run a case, if a baseline cannot be read, or if accepted programs could
     not be written.
     """
-    display, options = session.display, collected_session.options
+    options = collected_session.options
     parallel = ParallelCompiler(
-        executor=session.executor,
+        executor=executor,
         starters=compiler_starters(options),
         worker_count=len(os.sched_getaffinity(0)),
         timeout_s=options.case_timeout,
         cache=compile_cache_folder(options),
         report_progress=display.show_status,
     )
-    specs = tuple(spec for spec in session.specs if isinstance(spec, CompileSpec))
+    specs = tuple(spec for spec in collected_session.specs if isinstance(spec, CompileSpec))
     compilers = _find_compilers(parallel, specs, options.extra["topology"])
     jobs = _find_jobs(options, specs, compilers)
     for compiler in compilers.values():
@@ -162,8 +165,9 @@ def compile_and_judge(
     results = parallel.compile_jobs(list(jobs.values()))
     display.write_line(f"busbw: compiled in {time.monotonic() - start_s:.0f} s")
     return judge_programs(
-        Compilation(
-            collected_session=collected_session,
+        convert_to(
+            Compilation,
+            collected_session,
             specs=specs,
             compilers=compilers,
             jobs=jobs,
@@ -268,11 +272,8 @@ def judge_programs(compilation: Compilation) -> JudgedSession:
             _judging_settings(compilation.options, baseline, is_first=is_first),
             release=compiler.release,
         )
-        previous[case_key] = baseline_from(
-            job.case, result, compiler.release, compilation.collected_session.date
-        )
+        previous[case_key] = baseline_from(job.case, result, compiler.release, compilation.date)
     return JudgedSession(
-        collected_session=compilation.collected_session,
         session_verdict=judge_compiled_session(list(verdicts.values())),
         verdicts={spec: verdicts[spec] for spec in compilation.specs},
         observations=compilation,
@@ -318,7 +319,7 @@ def accept_programs(judged_session: JudgedSession) -> JudgedSession:
     compilation = judged_session.observations
     if not isinstance(compilation, Compilation):
         return judged_session
-    update, date = judged_session.options.update_baselines, judged_session.collected_session.date
+    update, date = judged_session.options.update_baselines, compilation.date
     accepted: list[tuple[EnvironmentKey, CompiledBaseline]] = []
     for spec, result in compilation.results.items():
         job, verdict = compilation.jobs[spec], judged_session.verdicts[spec]

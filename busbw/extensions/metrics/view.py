@@ -10,22 +10,24 @@ import importlib.util
 import re
 
 from busbw.report.figures import CASE_LABELS, Figure, document_figure_values
-from busbw.session.files import View
+from busbw.session.record import View
 from busbw.session.state import JudgedSession
 
-_MISSING = "metrics need busbw[metrics]: python -m pip install 'busbw[metrics]'"
 _PREFIX = "busbw"
 _FIRST_LINE = f"# HELP {_PREFIX}_session_failed "
 _LABELS = ("case", *CASE_LABELS)
 
 
 def metrics_view() -> View:
-    """Return the View of --metrics, by which a session writes metrics and recognizes its file."""
-    is_installed = importlib.util.find_spec("prometheus_client") is not None
+    """Return the View of --metrics, by which a session writes metrics and recognizes its file.
+
+    Raises ValueError if the library that writes metrics is missing.
+    """
+    if importlib.util.find_spec("prometheus_client") is None:
+        raise ValueError("metrics need busbw[metrics]: python -m pip install 'busbw[metrics]'")
     return View(
         kind="earlier metrics of busbw",
         recognizes_text=lambda text: text.startswith(_FIRST_LINE),
-        missing="" if is_installed else _MISSING,
         text=metrics_text,
     )
 
@@ -35,7 +37,7 @@ def metrics_text(judged_session: JudgedSession) -> str:
     from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
     registry, session_verdict = CollectorRegistry(), judged_session.session_verdict
-    verdicts, began = judged_session.verdicts.values(), judged_session.collected_session.began
+    verdicts, began = judged_session.verdicts.values(), judged_session.observations.began
 
     def add_gauge(name: str, help_text: str, *labels: str) -> Gauge:
         return Gauge(f"{_PREFIX}_{name}", help_text, labels, registry=registry)

@@ -119,10 +119,10 @@ def dark_style_sheet() -> str:
     return f"@media (prefers-color-scheme:dark){{{colors}}}"
 
 
-def missing_libraries_text() -> str:
-    """Return a sentence that says how to install missing libraries; "" if all are installed."""
-    names = ("altair", "jinja2", "vl_convert")
-    return "" if all(map(importlib.util.find_spec, names)) else MISSING_LIBRARIES
+def check_libraries() -> None:
+    """Raise ValueError, which says how to install missing libraries, unless all are installed."""
+    if not all(map(importlib.util.find_spec, ("altair", "jinja2", "vl_convert"))):
+        raise ValueError(MISSING_LIBRARIES)
 
 
 def _render(chart: Chart, format_name: str, **options: float) -> Any:

@@ -28,7 +28,7 @@ from busbw.extensions.page.drawing import DrawingError, draw_png, draw_svg, is_d
 from busbw.extensions.page.history import case_history_chart, heat_map
 from busbw.model.words import wrong_choice_text
 from busbw.report.reading import MeasuredSessionRecord
-from busbw.session.files import shipped_folder
+from busbw.session.command_line import shipped_folder
 from busbw.session.option import UsageError, parse_path, parse_text, usage_error
 
 _DRAW_BY_SUFFIX: Mapping[str, Callable[[Chart], str | bytes]] = {".svg": draw_svg, ".png": draw_png}

@@ -5,23 +5,21 @@ from __future__ import annotations
 from busbw.cli.sessions import read_machine_histories
 from busbw.history.files import HistoryError
 from busbw.report.reading import DocumentError, session_of_document
-from busbw.session.files import View
 from busbw.session.option import usage_error
-from busbw.session.record import results_document
+from busbw.session.record import View, results_document
 from busbw.session.state import JudgedSession, MeasuredSession
 
-from .drawing import DrawingError, missing_libraries_text
+from .drawing import DrawingError, check_libraries
 from .page import is_page, make_page, render_html
 
 
 def page_view() -> View:
-    """Return the View of --page, by which a session writes a page and recognizes earlier pages."""
-    return View(
-        kind="an earlier page",
-        recognizes_text=is_page,
-        missing=missing_libraries_text(),
-        text=page_text,
-    )
+    """Return the View of --page, by which a session writes a page and recognizes earlier pages.
+
+    Raises ValueError if the libraries that draw are missing.
+    """
+    check_libraries()
+    return View(kind="an earlier page", recognizes_text=is_page, text=page_text)
 
 
 def page_text(judged_session: JudgedSession) -> str:

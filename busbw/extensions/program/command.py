@@ -12,7 +12,7 @@ from pathlib import Path
 from busbw.cli import Commands, add_command
 from busbw.report.table import render
 from busbw.session.command_line import read_options
-from busbw.session.option import UsageError, parse_device, whole_number_type
+from busbw.session.option import UsageError, number_type, parse_device
 
 from .mode import collectives_of_program
 from .options import is_hlo_file, parse_program_option
@@ -42,7 +42,7 @@ def add_to(commands: Commands) -> None:
     )
     parser.add_argument(
         "--ranks",
-        type=whole_number_type(2),
+        type=number_type(int, 2),
         metavar="N",
         help="Compile for N ranks, or the number of ranks of a file that does not have it",
     )

@@ -23,6 +23,7 @@ from busbw.model.machine import LETTER_AXES
 from busbw.model.verdict import Verdict
 from busbw.model.words import plural, seconds_text
 from busbw.session import machine, run
+from busbw.session.measure import Display
 from busbw.session.option import UsageError, usage_error
 from busbw.session.options import Options
 from busbw.session.state import CollectedSession, JudgedSession
@@ -90,7 +91,7 @@ def mode_of(options: Options) -> run.Mode | None:
     return replace(
         run.measuring_mode(options),
         select_specs=partial(_select_specs, programs),
-        run_cases=partial(run.run_session, run_cases=partial(_measure_programs, programs)),
+        run_cases=partial(_measure_programs, programs),
     )
 
 
@@ -103,16 +104,17 @@ def _select_specs(programs: Sequence[ProgramCases], options: Options) -> tuple[C
 def _measure_programs(
     programs: Sequence[ProgramCases],
     collected_session: CollectedSession,
-    session: run.RunningSession,
+    executor: Executor,
+    display: Display,
 ) -> JudgedSession:
     for program in programs:
         total = plural(sum(use.times for use in program.collectives_by_spec.values()), "collective")
         summary = f"{total} per step in {plural(len(program.collectives_by_spec), 'case')}"
         for text in (summary, *program.notes):
-            session.display.write_line(f"busbw program: {program.name}: {text}")
-    judged_session = run.measure_and_judge(collected_session, session)
+            display.write_line(f"busbw program: {program.name}: {text}")
+    judged_session = run.measure_and_judge(collected_session, executor, display)
     for program in programs:
-        session.executor.on_note(program.communication_text(judged_session.verdicts))
+        executor.on_note(program.communication_text(judged_session.verdicts))
     return judged_session
 
 

@@ -28,7 +28,7 @@ from busbw.session.command_line import read_options
 from busbw.session.measure import Display
 from busbw.session.option import UsageError, parse_path, parse_text
 from busbw.session.record import results_document
-from busbw.session.run import run_session
+from busbw.session.run import measure_and_judge, run_session
 from busbw.session.state import CollectedSession, JudgedSession, MeasuredSession
 from busbw.stats.launches import launch_time_s
 
@@ -152,8 +152,8 @@ def _run_check(settings: Mapping[str, str | None]) -> JudgedSession:
         # In CI baselines are required by default, and no case has a baseline here.
         required = {"require_baselines": ["false"]}
         options = read_options(_option_words(settings), Path(folder), required)
-        collected_session = CollectedSession(options=options)
-        session = run_session(collected_session, grid.select_specs(options), _WaitingDisplay())
+        collected_session, specs = CollectedSession(options=options), grid.select_specs(options)
+        session = run_session(collected_session, specs, _WaitingDisplay(), measure_and_judge)
     if not isinstance(session.observations, MeasuredSession):
         raise UsageError(session.session_verdict.text)
     return session

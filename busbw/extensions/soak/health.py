@@ -214,6 +214,8 @@ def finding_at(measured_session: MeasuredSession, spec: CaseSpec, verdict: Verdi
         lost_s = (1 - 1 / verdict.ratio) * sampling_s
     explains = sum(changes.throttled_s.values()) >= _EXPLAINING_FRACTION * lost_s
     doubt = (
-        ", ".join(changes.throttling_texts) if explains and not measured_session.is_paired else ""
+        ", ".join(changes.throttling_texts)
+        if explains and not measured_session.options.is_paired
+        else ""
     )
     return Finding(notes=changes.change_texts, doubt=doubt)

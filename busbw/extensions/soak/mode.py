@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
+from busbw.driver.executor import Executor
 from busbw.driver.group import Group
 from busbw.driver.schedules import Side
 from busbw.driver.transport import Request
@@ -21,10 +22,9 @@ from busbw.model.launch import Failure, LaunchId, Measurement
 from busbw.model.verdict import Verdict
 from busbw.session.judge import findings_of_extensions
 from busbw.session.machine import starter_of
-from busbw.session.measure import make_observers, observed_values
+from busbw.session.measure import Display, make_observers, observed_values
 from busbw.session.options import Options
-from busbw.session.record import results_text, write_outputs
-from busbw.session.run import Mode, RunningSession, measuring_mode, run_on_machine, run_session
+from busbw.session.run import Mode, measuring_mode, run_on_machine
 from busbw.session.state import JudgedSession, MeasuredSession
 
 from .judge import NAME, amount_text, judge_soak_session, judge_soaked_case
@@ -39,19 +39,12 @@ def mode_of(options: Options) -> Mode | None:
     """Return the session mode of a soak; None without --soak."""
     if NAME not in options.extra:
         return None
-    mode = measuring_mode(replace(options, require_baselines=False))
     return replace(
-        mode,
+        measuring_mode(replace(options, require_baselines=False)),
         run_cases=partial(
-            run_session,
-            run_cases=partial(
-                run_on_machine,
-                run_resolved=lambda session, resolved_session: Soak(
-                    session, resolved_session
-                ).run(),
-            ),
+            run_on_machine,
+            run_resolved=lambda session, executor, display: Soak(session, executor, display).run(),
         ),
-        write_files=partial(write_outputs, make_results_text=results_text),
     )
 
 
@@ -62,12 +55,13 @@ class Soak:
     compared so far, and `failures` the reason why the soak of a case stopped, by case.
     """
 
-    def __init__(self, session: RunningSession, resolved_session: MeasuredSession) -> None:
-        self.session = session
-        self.resolved_session = resolved_session
+    def __init__(
+        self, resolved_session: MeasuredSession, executor: Executor, display: Display
+    ) -> None:
+        self.resolved_session, self.executor, self.display = resolved_session, executor, display
         self.tallies = {job.case: Tally() for job in resolved_session.jobs.values()}
         self.failures: dict[Case, Failure] = {}
-        self._observers = make_observers(resolved_session, session.executor)
+        self._observers = make_observers(resolved_session, executor)
         self._end_s = 0.0
         self._launch_count = 0
 
@@ -76,7 +70,7 @@ class Soak:
 
         After an interrupt, the verdicts so far are written, and KeyboardInterrupt is raised again.
         """
-        begun_s, executor, display = time.monotonic(), self.session.executor, self.session.display
+        begun_s, executor, display = time.monotonic(), self.executor, self.display
         self._end_s = begun_s + self.resolved_session.options.extra[NAME]
         try:
             with executor:
@@ -113,7 +107,7 @@ class Soak:
         """Soak the open cases of a framework in a new launch."""
         self._launch_count += 1
         launch = LaunchId(round_number=self._launch_count, framework=framework)
-        begun_s, executor = time.monotonic(), self.session.executor
+        begun_s, executor = time.monotonic(), self.executor
         ranks = max(job.key.ranks for job in self.resolved_session.jobs.values())
         device = self.resolved_session.machine.target.device
         starter = starter_of(
@@ -140,7 +134,7 @@ class Soak:
     def _soak_case(self, group: Group, case: Case) -> None:
         left_s, tally = max(0.0, self._end_s - time.monotonic()), self.tallies[case]
         amount = amount_text(sum(self.tallies.values(), Tally()))
-        self.session.display.show_status(f"busbw: soaking: {amount}, {left_s:.0f} s left")
+        self.display.show_status(f"busbw: soaking: {amount}, {left_s:.0f} s left")
         seconds, plan = max(_MIN_TURN_S, min(_TURN_S, left_s)), self.resolved_session.plan
         key = next(job.key for job in self.resolved_session.jobs.values() if job.case == case)
         values = {"case": case, "plan": plan, "key": key, "seconds": seconds}
@@ -179,7 +173,6 @@ class Soak:
             if (failure := verdicts[spec].failure) is not None
         }
         return JudgedSession(
-            collected_session=observed.collected_session,
             session_verdict=judge_soak_session(
                 list(verdicts.values()), self.tallies, self.failures
             ),

@@ -76,7 +76,7 @@ def _reference_launches(
     measured_session: MeasuredSession, spec: CaseSpec
 ) -> Sequence[Run | Record]:
     """Return the launches of the other stack, or else the newest session of the baseline."""
-    if measured_session.is_paired:
+    if measured_session.options.is_paired:
         return measured_session.references[spec].runs
     job, baseline = (
         measured_session.jobs[spec],

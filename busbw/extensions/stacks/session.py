@@ -17,7 +17,7 @@ from busbw.model.stored import Session, merge_sessions, setup_changes
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import SessionOutcome, plural, shorten_list
 from busbw.report.session import stack_flags_or_none
-from busbw.session.levels import sessions_of_today
+from busbw.session.judge import sessions_of_today
 from busbw.session.machine import key_of_all_devices, python_of
 from busbw.session.option import cache_folder, usage_error
 from busbw.session.options import LockedStack, Options
@@ -67,7 +67,7 @@ def lock_references(measured_session: MeasuredSession, frameworks: Sequence[str]
             options.baselines / key_of_all_devices(target, framework).folder,
             framework,
             python_of(options, framework),
-            measured_session.collected_session.date,
+            measured_session.date,
             replaces_lock=options.update_baselines == "all",
         )
         for framework in frameworks

@@ -85,9 +85,9 @@ def add_to(commands: Commands) -> None:
     add(
         "--least",
         type=parse_ratio,
-        default="1.05x",
+        default="5%",
         metavar="LOSS",
-        help="Ignore slowdowns below this ratio, such as 5%% (default: %(default)s)",
+        help="Ignore slowdowns below this loss (default: %(default)s)",
     )
     add("--pairs", action="store_true", help="Measure every pair of hosts, however many there are")
     add(

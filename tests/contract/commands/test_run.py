@@ -165,7 +165,7 @@ def test_the_help_of_busbw_run_shows_the_options_of_busbw_before_the_options_of_
 ) -> None:
     plugins = ("-p", "busbw.plugin", "-p", "busbw.plugin.shipped_tests")
     text = pytester.runpytest(*plugins, "--help").stdout.str()
-    flags = ("--device=", "--against=", "--hosts=", "--topology=", "-k EXPRESSION", "--durations=")
+    flags = ("--device=", "--hosts=", "--against=", "--topology=", "-k EXPRESSION", "--durations=")
     places = [text.index(f"\n  {flag}") for flag in flags]
     assert places == sorted(places)
 

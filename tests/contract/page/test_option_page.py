@@ -41,20 +41,6 @@ def test_the_option_page_shows_the_history_and_replaces_only_an_earlier_page(
     assert _page(folder) == "my own"
 
 
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        (("--page=a.json", "--results=a.json"), "is the file of --results, too"),
-        (("--page=baselines/a.html",), "which holds baselines only"),
-    ],
-)
-def test_the_option_page_refuses_the_file_of_results_and_a_file_in_the_folder_of_baselines(
-    folder: Folder, options: tuple[str, ...], reason: str
-) -> None:
-    (folder.path / "baselines").mkdir()
-    assert reason in folder.run(*options, exit_code=4).sentence
-
-
 @pytest.mark.parametrize("name", sweep(["altair", "jinja2", "vl_convert"]))
 def test_a_missing_library_of_the_option_page_is_a_usage_error(folder: Folder, name: str) -> None:
     conftest = folder.path / "conftest.py"
@@ -74,7 +60,7 @@ def test_a_session_has_no_verdict_if_an_exception_is_raised_while_its_page_is_wr
             "from busbw.extensions.page import output\n\noutput.render_html = lambda page: 1 / 0\n"
         )
     ran = folder.run("--page=page.html", exit_code=1)
-    error = "--page: nothing was written: ZeroDivisionError('division by zero')"
+    error = "--page: nothing was written: division by zero"
     assert "Traceback" not in ran.text
     assert f"NO_VERDICT: {error}; 1 case measured" in ran.text
     assert f"ERROR: {error}" in ran.text

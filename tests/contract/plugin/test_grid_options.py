@@ -231,7 +231,7 @@ def test_the_usage_error_about_a_missing_framework_names_the_command_that_instal
     folder: Folder, name: str, extra: str
 ) -> None:
     ran = folder.run(*options_without(folder, name), f"--frameworks=fake,{name}", exit_code=4)
-    assert f"--frameworks: {name} is not installed here" in ran.sentence
+    assert f"busbw: {name} is not installed here" in ran.sentence
     assert f'pip install "busbw[{extra}]"' in ran.sentence
     assert f"--python={name}=PATH" in ran.sentence
 
@@ -239,7 +239,7 @@ def test_the_usage_error_about_a_missing_framework_names_the_command_that_instal
 def test_a_session_without_any_framework_is_a_usage_error(folder: Folder) -> None:
     options = options_without(folder, "jax", "tensorflow")
     ran = folder.pytest("perf", *options, "--collect-only", exit_code=4)
-    assert "neither jax nor tensorflow is installed here" in ran.sentence
+    assert "busbw: jax is not installed here" in ran.sentence
 
 
 def test_installed_frameworks_are_collected_by_default_and_no_framework_is_imported(

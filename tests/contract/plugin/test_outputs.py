@@ -69,8 +69,6 @@ def test_the_option_metrics_refuses_to_overwrite_a_file_that_holds_no_metrics(
     (folder.path / "a.prom").write_text("my own")
     ran = folder.run("--metrics=a.prom", exit_code=4)
     assert "--metrics: " in ran.sentence and "earlier metrics of busbw" in ran.sentence
-    ran = folder.run("--metrics=a.json", "--results=a.json", exit_code=4)
-    assert "--metrics: " in ran.sentence and "is the file of --results, too" in ran.sentence
     conftest = folder.path / "conftest.py"
     none = "import sys\n\nsys.modules['prometheus_client'] = None\n"
     conftest.write_text(none + conftest.read_text())

@@ -98,13 +98,3 @@ def test_a_session_names_a_newly_set_flag_in_its_header_and_in_its_last_lines(
     change = "changed there: fake 0.9 -> 1, XLA_FLAGS none -> --xla_x=2"
     assert since.endswith(f" (1 session); {change}")
     assert last.startswith("FAILED: ")
-
-
-def test_the_recorded_command_hides_the_values_of_options_with_the_name_of_a_secret(
-    folder: Folder,
-) -> None:
-    with (folder.path / "conftest.py").open("a") as conftest:
-        conftest.write('\n\ndef pytest_addoption(parser):\n    parser.addoption("--my-token")\n')
-    ran = folder.run(f"--my-token={SECRET}", exit_code=0)
-    assert "--my-token=(set)" in ran.document["command"]
-    assert SECRET not in json.dumps(ran.document)

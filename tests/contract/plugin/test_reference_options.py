@@ -142,8 +142,8 @@ def test_a_variable_of_the_option_try_env_that_makes_a_case_slower_is_a_regressi
     ("option", "changed"),
     sweep(
         [
-            (f"--try-env={FLAG}", f"candidate: {FLAG}; reference: none"),
-            (f"--against-env={FLAG}", f"candidate: none; reference: {FLAG}"),
+            (f"--try-env={FLAG}", FLAG),
+            (f"--against-env={FLAG}", f"reference: {FLAG}"),
         ]
     ),
 )
@@ -166,10 +166,9 @@ def test_the_value_of_a_secret_environment_variable_of_a_stack_is_not_shown(fold
     ran = folder.run(
         *("--try-env", "MY_TOKEN=hunter2"), "--against-env=TF_KEY=swordfish", PAIRS, exit_code=0
     )
-    assert "candidate: MY_TOKEN=(set); reference: TF_KEY=(set)" in ran.text
+    assert "MY_TOKEN=(set), reference: TF_KEY=(set)" in ran.text
     for secret in ("hunter2", "swordfish"):
         assert secret not in ran.text + json.dumps(ran.results)
-    assert "--try-env 'MY_TOKEN=(set)' '--against-env=TF_KEY=(set)'" in ran.document["command"]
 
 
 WRAPPER = '#!/bin/sh\necho "$@" >> {record}\nexec {python} "$@"\n'

@@ -70,7 +70,7 @@ def test_the_option_results_does_not_overwrite_a_file_that_holds_no_results(
     assert file.read_text() == text
 
 
-@pytest.mark.parametrize("how", sweep(["path", "relative", "symbolic", "hard", "new"], in_gate=3))
+@pytest.mark.parametrize("how", sweep(["path", "relative", "symbolic", "hard"], in_gate=3))
 def test_the_option_results_does_not_overwrite_a_baseline_file_under_any_name_or_link(
     folder: Folder, how: str
 ) -> None:
@@ -84,22 +84,11 @@ def test_the_option_results_does_not_overwrite_a_baseline_file_under_any_name_or
     names = {
         "path": baseline,
         "relative": Path("perf", "..", baseline.relative_to(folder.path)),
-        "new": baseline.with_name("new.json"),
     }
     message = usage_error_of(folder, names.get(how, link))
     assert "--results: " in message
     assert baseline.read_bytes() == before
     assert folder.baseline_files == [baseline]
-
-
-@pytest.mark.parametrize("is_linked", sweep([False, True]))
-def test_the_option_results_refuses_the_file_of_another_option(
-    folder: Folder, is_linked: bool
-) -> None:
-    both, link = folder.path / "report", folder.path / "link"
-    link.symlink_to(both)
-    other = link if is_linked else both
-    assert "is the file of --junitxml, too" in usage_error_of(folder, both, f"--junitxml={other}")
 
 
 @pytest.mark.exhaustive

@@ -28,7 +28,7 @@ WITHOUT_SETTING = (
 def test_the_help_lists_every_option_in_exactly_one_of_four_groups(folder: Folder) -> None:
     ran = folder.pytest("--help", "perf", exit_code=0)
     groups = [text.split("\n\n")[0] for text in ran.text.split("\nbusbw: ")[1:]]
-    measured, compared, hosts, compiled = groups
+    measured, hosts, compared, compiled = groups
     for name in (*SETTINGS, *WITHOUT_SETTING):
         flag = "--" + name.replace("_", "-")
         lines = [re.findall(rf"^  {flag}\b(?!-)", text, re.M) for text in groups]
@@ -50,11 +50,11 @@ def test_the_help_lists_every_option_in_exactly_one_of_four_groups(folder: Folde
                 "--frameworks: expected one of jax, tensorflow, fake, got 'keras'",
             ),
             ("payloads", "1K:2K:3K", "--payloads: '1K:2K:3K'"),
-            ("launches", "0", "--launches: expected a whole number from 1, got '0'"),
-            ("fail_above", "25", "--fail-above: expected a loss such as 25%"),
-            ("device_wait", "soon", "--device-wait: expected a number of seconds above 0"),
+            ("launches", "0", "--launches: expected a number from 1 to 10000000, got '0'"),
+            ("fail_above", "25", "--fail-above: expected a percentage such as 25%"),
+            ("device_wait", "0", "--device-wait: expected a number from 1e-09"),
             ("baselines", "nowhere", "--baselines: there is no folder"),
-            ("history", "baselines", "which holds baselines only"),
+            ("history", "pytest.ini", "--history: "),
         ],
         in_gate=2,
     ),

@@ -8,18 +8,13 @@ from __future__ import annotations
 import pytest
 
 from tests.contract.plugin.test_reference_options import AGAINST
-from tests.helpers.session_folder import WITHOUT_CACHE, Folder
+from tests.helpers.session_folder import Folder
 from tests.helpers.sweep import sweep
 
 # What a script of the fake back end has attached.
 TPU = {"device": "tpu", "device_kind": "TPU v2", "ranks": 8}
 ATTACHED = [
     (TPU, ["--device=tpu", "--ranks=16"], "8 ranks (TPU v2), 16 asked for"),
-    (
-        TPU,
-        ["--device=tpu", "--mesh=2x3"],
-        "a mesh of 2x3 has 6 ranks, there are 8 (TPU); --ranks says how many to use",
-    ),
     ({**TPU, "ranks": 1}, ["--device=tpu"], "1 rank (TPU v2), two are needed"),
     ({**TPU, "ranks": 1}, [], "1 rank (TPU v2), two are needed"),
     ({"probe": "exit"}, [], "ended with exit code 3 while looking for devices with fake"),
@@ -82,43 +77,6 @@ def test_an_option_value_that_a_framework_lacks_is_refused_before_the_framework_
     (folder.path / "tensorflow.py").write_text("raise AssertionError('not to be imported')\n")
     options = ("perf", "--frameworks=tensorflow", option, "--collect-only")
     assert folder.pytest(*options, exit_code=4).sentence == f"ERROR: busbw: tensorflow {message}"
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    sweep(
-        [
-            (
-                ("--frameworks=jax,tensorflow", "--inject=delay:15%"),
-                "--inject: tensorflow cannot be delayed; expected memory:SIZE",
-            ),
-            (
-                ("--clock=dispatch", "--inject=delay:15%"),
-                "--inject: a delay is for chains; expected no --clock=dispatch",
-            ),
-        ]
-    ),
-)
-def test_an_injected_delay_that_a_framework_or_clock_does_not_support_is_refused_before_the_probe(
-    folder: Folder, options: tuple[str, ...], message: str
-) -> None:
-    usual = ("perf", "--frameworks=jax", "--payloads=1M", *WITHOUT_CACHE)
-    ran = folder.pytest(*usual, *options, exit_code=4)
-    assert message in ran.sentence
-    assert "busbw device" not in ran.text
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    "option", [pytest.param("--hosts", marks=pytest.mark.extension("cluster")), "--against"]
-)
-def test_two_dashes_in_the_place_of_the_value_of_an_option_are_a_usage_error(
-    folder: Folder, option: str
-) -> None:
-    """Refuse two dashes, of which the argparse of Python 3.11 makes an empty list."""
-    assert (
-        f"{option}: expected a value, got '--'" in folder.run(f"{option}=--", exit_code=4).sentence
-    )
 
 
 @pytest.mark.parametrize(

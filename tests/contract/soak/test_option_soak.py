@@ -97,7 +97,7 @@ def test_a_soak_that_ctrl_c_ends_prints_a_line_for_each_case_and_leaves_no_file(
     sweep(
         [
             (["--soak=10"], "--soak: expected a duration such as 90s, 10m or 8h, got '10'"),
-            (["--soak=-1s"], "--soak: expected a number of seconds above 0, got '-1'"),
+            (["--soak=-1s"], "--soak: expected a number from 1e-09 to 10000000, got '-1'"),
             (
                 ["--soak=1m", "--update-baselines"],
                 "--update-baselines: not with --soak",

@@ -72,7 +72,7 @@ def test_find_slow_names_a_host_whose_processes_die_and_measures_all_other_hosts
     cluster: Cluster, then: str
 ) -> None:
     dying = {"two": {"cases": [{"then": then}]}}
-    options = ("--payloads=64K", "--least=3x")
+    options = ("--payloads=64K", "--least=200%")
     answer = cluster.find_slow(*options, on="one,two,three,four,five", hosts=dying)
     assert answer.code == 1
     assert "host two: no answer: " in answer.out
@@ -158,7 +158,7 @@ def test_find_slow_gives_an_error_and_no_results_if_no_pair_of_hosts_can_be_meas
         ([], "there are no hosts; expected --hosts=LIST or --cluster=ADDRESS"),
         (
             ["--hosts=one,two,three,four", "--least=0"],
-            "argument --least: expected a loss such as 25%",
+            "argument --least: expected a percentage such as 25%",
         ),
         (["--hosts=one,one"], "expected each host once, got 'one' twice"),
         (["--hosts=a,b,c,d", "--payloads=1Q"], "'1Q' is not a size"),

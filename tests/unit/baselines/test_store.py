@@ -51,9 +51,15 @@ def _save(
     **case: Any,
 ) -> tuple[BaselineChange, ...]:
     measured = build.measurement(*times_s, payload_bytes=payload_bytes, **case)
-    accepted = [build.accepted(measured, TODAY, key=key or build.key(), accepts_loss=True)]
+    accepted = [build.accepted(measured, TODAY, key=key or build.key())]
     changes, _ = written(
-        save_accepted, root, accepted, session=TODAY, budget=BUDGET, only_new_cases=only_new
+        save_accepted,
+        root,
+        accepted,
+        session=TODAY,
+        budget=BUDGET,
+        only_new_cases=only_new,
+        reason="why",
     )
     return changes
 

@@ -84,7 +84,7 @@ def test_an_update_that_refuses_one_case_saves_all_other_cases(root: Path) -> No
 
 def test_a_baseline_file_keeps_the_newest_fifty_updates(root: Path) -> None:
     save(root, 1e-3)
-    save(root, 1.5e-3, accepts_loss=True)
+    save(root, 1.5e-3)
     for _ in range(MOST_UPDATES - 1):
         save(root, 1.5e-3)
     assert ["accepted_regression" in update for update in history(root)] == [True] + [False] * 49

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from busbw import wire
@@ -56,7 +54,6 @@ def test_the_group_name_of_a_case_is_the_same_for_all_payloads(
     [
         (Injection(extra=InjectionKind.DELAY, share=0.05), "delay:5%"),
         (Injection(extra=InjectionKind.DELAY, share=0.125, payloads=(MIB,)), "delay:12.5%@1M"),
-        (Injection(extra=InjectionKind.DELAY, seconds=20e-6), "delay:20us"),
         (
             Injection(extra=InjectionKind.DELAY, share=0.1, payloads=(4096, 2 * MIB)),
             "delay:10%@4K+2M",
@@ -68,21 +65,6 @@ def test_the_text_of_an_injection_equals_the_value_of_the_option_inject(
     injection: Injection, text: str
 ) -> None:
     assert injection.text == text
-
-
-@pytest.mark.parametrize(
-    ("amount", "delay_s"),
-    [
-        ({"seconds": 0.25}, 0.25),
-        ({"share": 0.5}, 1.0),
-        ({"seconds": 0.25, "share": 0.5}, 1.25),
-    ],
-)
-def test_an_injected_delay_is_a_fixed_time_plus_a_percentage_of_the_measured_time(
-    amount: dict[str, Any], delay_s: float
-) -> None:
-    injection = Injection(extra=InjectionKind.DELAY, **amount)
-    assert injection.delay_s(2.0) == delay_s
 
 
 PROTOCOLS = {

@@ -17,7 +17,6 @@ from busbw.extensions.compiled.worker import CompiledProgram, Compiler, CompileS
 from busbw.model.case import Case, CaseSpec, convert_to
 from busbw.model.launch import Failure
 from busbw.model.machine import EnvironmentKey
-from busbw.session.state import CollectedSession
 from tests.helpers.recorded_sessions import Recorded
 from tests.unit.recorded import replayed
 
@@ -54,9 +53,8 @@ def compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
         kinds: dict[str, Any] = {"Compiled": CompiledProgram, "Failure": Failure}
         results[spec] = wire.from_json(kinds[kind], answer)
     programs = Compilation(
-        collected_session=CollectedSession(
-            options=replayed.options_of(inputs, baselines=root, extra=extra), began=COMPILED
-        ),
+        options=replayed.options_of(inputs, baselines=root, extra=extra),
+        began=COMPILED,
         specs=specs,
         compilers=described,
         jobs=jobs,
@@ -65,7 +63,7 @@ def compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(
         results_json(replayed.with_skip_option(judge_programs(programs), inputs["skip"]))
     )
-    return {**document, "command": ""}
+    return document
 
 
 def _compile_spec(row: Mapping[str, Any]) -> CompileSpec:

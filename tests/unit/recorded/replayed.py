@@ -14,15 +14,16 @@ from typing import Any
 
 from busbw import wire
 from busbw.baselines.store import find_baseline, find_published_bandwidth
+from busbw.judge.policy import POLICIES
 from busbw.model.case import Case, CaseSpec
 from busbw.model.launch import Failure, Measurement, Plan, Run
 from busbw.model.machine import Environment, EnvironmentKey
 from busbw.model.verdict import Verdict
 from busbw.model.words import Device, Outcome, SessionOutcome
 from busbw.session.judge import judge_measured
-from busbw.session.levels import read_levels
 from busbw.session.options import Options
 from busbw.session.record import results_document
+from busbw.session.resolve import read_levels
 from busbw.session.state import CollectedSession, JudgedSession, MeasuredSession, TimedJob
 from tests.helpers.recorded_sessions import Recorded
 
@@ -57,7 +58,8 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
     keys = [job.key for job in jobs.values()]
     collected = CollectedSession(options=options, began=BEGAN)
     measured = MeasuredSession(
-        collected_session=collected,
+        options=collected.options,
+        began=collected.began,
         machine=machine,  # type: ignore[arg-type]
         specs=specs,
         jobs=jobs,
@@ -70,7 +72,7 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
         },
         environment=environment,
         plan=_plan(inputs["plan"]),
-        levels={} if paired else read_levels(collected, keys, device),
+        levels={} if paired else read_levels(collected, keys, POLICIES[device]),
         measurements={
             spec: Measurement(
                 case=job.case,
@@ -98,8 +100,7 @@ def with_skip_option(judged: JudgedSession, option: str) -> JudgedSession:
 def _document(judged: JudgedSession) -> dict[str, Any]:
     result = results_document(judged)
     assert isinstance(result, dict)
-    # No options were recorded.
-    return {**result, "command": ""}
+    return result
 
 
 def _jobs(
@@ -135,11 +136,10 @@ def options_of(inputs: Mapping[str, Any], **more: Any) -> Options:
         accept_regression=recorded.get("accept_regression") or "",
         memory_limit=recorded.get("memory_limit_bytes"),
         fail_above=None,
-        is_filtered=False,
         ranks=4,
         absent_frameworks=tuple(recorded.get("absent_frameworks", ())),
         writes_baselines=False,
-        **{"history": None, "command": (), "stacks": {}, "launches": 3, "extra": {}, **more},
+        **{"history": None, "stacks": {}, "launches": 3, "extra": {}, **more},
     )
     return options  # type: ignore[return-value]
 

@@ -10,7 +10,7 @@ from busbw.model.launch import Failure, LaunchId
 from busbw.model.words import FailureKind, Outcome
 from busbw.report.summary import annotation_commands, markdown_summary
 from tests.helpers.history_lines import line
-from tests.helpers.results_files import session, verdict
+from tests.helpers.results_files import verdict
 from tests.unit.extensions.page import made
 
 # What Markdown, HTML, a table, a fence, GitHub and a terminal each take for something else than
@@ -20,11 +20,6 @@ HOSTILE = (
     "i | j \\| k \\\n\n# l \x1b[31m \u202e\n```\n::error::m %0A\n::set-output name=a::b\n"
     "@someone #1 GH-2 www.n.org <!-- --> ##[error]o"
 )
-
-
-def test_the_summary_ends_with_the_command_of_the_session_on_a_single_line() -> None:
-    text = markdown_summary(replace(session(), command="busbw run '$(id)\n\x1b[1m'"))
-    assert text.endswith("    busbw run '$(id) \\x1b[1m'\n")
 
 
 # What is markup unless a backslash stands before it.

@@ -16,7 +16,7 @@ from busbw.model.words import Device, Outcome, SessionOutcome
 from busbw.session.accept import accept_baselines, accept_times
 from busbw.session.command_line import read_options
 from busbw.session.options import Options
-from busbw.session.state import CollectedSession, JudgedSession, Machine, MeasuredSession, TimedJob
+from busbw.session.state import JudgedSession, Machine, MeasuredSession, TimedJob
 from tests.helpers import build
 
 
@@ -48,7 +48,8 @@ def judged(
         device=Device.CPU, ranks=4, probes=[build.probe(build.device_set())], named_frameworks=[]
     )
     measured = MeasuredSession(
-        collected_session=CollectedSession(options=options(root, **changes), grid=(spec,)),
+        options=options(root, **changes),
+        grid=(spec,),
         machine=Machine(target=target, probes=()),
         specs=(spec,),
         jobs={spec: TimedJob(case=build.case(), key=key, baseline_search=stored)},
@@ -58,7 +59,6 @@ def judged(
         measurements={spec: build.measurement(*times_s)},
     )
     return JudgedSession(
-        collected_session=measured.collected_session,
         session_verdict=SessionVerdict(outcomes=(session,), text="because"),
         verdicts={spec: build.verdict(outcome, now=summarize_times(build.case(), times_s))},
         observations=measured,
@@ -73,22 +73,21 @@ def write(session: JudgedSession) -> JudgedSession:
 
 
 WHY: dict[str, Any] = {"accept_regression": "why"}
-NAMED = {**WHY, "is_filtered": True}
 NEW, BETTER = {"update_baselines": "new"}, {"update_baselines": "improved"}
 
 # By outcome and time over the pinned one, what becomes of a stored session of 1 ms: another joins
-# it, replaces it, is refused, or is left; plainly, with a reason, named, =new and =improved.
+# it, replaces it, is refused, or is left; plainly, with a reason, =new and =improved.
 TABLE = {
-    (Outcome.PASS, 1.05): ("joins", "joins", "joins", "left", "left"),
-    (Outcome.PASS, 1.6): ("refused", "left", "replaces", "left", "left"),
-    (Outcome.IMPROVED, 0.9): ("replaces", "replaces", "replaces", "left", "replaces"),
-    (Outcome.IMPROVED, 0.5): ("replaces", "replaces", "replaces", "left", "replaces"),
-    (Outcome.REGRESSED, 1.2): ("joins", "replaces", "replaces", "left", "left"),
-    (Outcome.REGRESSED, 3.0): ("refused", "replaces", "replaces", "left", "left"),
-    (Outcome.NOISY, 1.1): ("left", "left", "left", "left", "left"),
-    (Outcome.NOISY, 1.4): ("left", "left", "left", "left", "left"),
-    (Outcome.FAILED, 1.0): ("left", "left", "left", "left", "left"),
-    (Outcome.SKIPPED, 1.0): ("left", "left", "left", "left", "left"),
+    (Outcome.PASS, 1.05): ("joins", "joins", "left", "left"),
+    (Outcome.PASS, 1.6): ("refused", "replaces", "left", "left"),
+    (Outcome.IMPROVED, 0.9): ("replaces", "replaces", "left", "replaces"),
+    (Outcome.IMPROVED, 0.5): ("replaces", "replaces", "left", "replaces"),
+    (Outcome.REGRESSED, 1.2): ("joins", "replaces", "left", "left"),
+    (Outcome.REGRESSED, 3.0): ("refused", "replaces", "left", "left"),
+    (Outcome.NOISY, 1.1): ("left", "left", "left", "left"),
+    (Outcome.NOISY, 1.4): ("left", "left", "left", "left"),
+    (Outcome.FAILED, 1.0): ("left", "left", "left", "left"),
+    (Outcome.SKIPPED, 1.0): ("left", "left", "left", "left"),
 }
 
 
@@ -97,7 +96,7 @@ TABLE = {
     [
         (outcome, ratio, options, becomes)
         for (outcome, ratio), row in TABLE.items()
-        for options, becomes in zip(({}, WHY, NAMED, NEW, BETTER), row, strict=True)
+        for options, becomes in zip(({}, WHY, NEW, BETTER), row, strict=True)
     ],
 )
 def test_outcome_and_option_decide_whether_a_session_joins_or_replaces_the_stored_session(
@@ -119,9 +118,9 @@ def test_outcome_and_option_decide_whether_a_session_joins_or_replaces_the_store
     ("outcome", "moved", "changes", "cause", "lost"),
     [
         (Outcome.REGRESSED, False, WHY, "REGRESSED", True),
-        (Outcome.PASS, True, WHY, "moved with others", True),
+        (Outcome.PASS, True, WHY, "PASS, moved with others", True),
         (Outcome.REGRESSED, True, WHY, "REGRESSED, moved with others", True),
-        (Outcome.PASS, False, NAMED, "PASS, named", True),
+        (Outcome.PASS, False, WHY, "PASS", True),
         (Outcome.NO_BASELINE, False, {}, "NO_BASELINE", False),
     ],
 )

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from busbw import grid
-from busbw.baselines.document import BaselineError
 from busbw.baselines.store import find_baseline, open_draft
 from busbw.baselines.updates import save_accepted
 from busbw.history.files import HistoryError, Series, append_lines, comparable_sessions, read_folder
 from busbw.judge.levels import Levels
+from busbw.judge.policy import POLICIES
 from busbw.model.case import Case
 from busbw.model.launch import Measurement
 from busbw.model.machine import EnvironmentKey
@@ -23,10 +23,10 @@ from busbw.model.stored import HOST, OWN_CODE, Record
 from busbw.model.verdict import SessionVerdict
 from busbw.model.words import Device, SessionOutcome
 from busbw.session.command_line import read_options
-from busbw.session.judge import judge_cases, judge_measured
-from busbw.session.levels import read_levels, sessions_of_today
+from busbw.session.judge import judge_cases, judge_measured, sessions_of_today
 from busbw.session.options import Options
 from busbw.session.record import append_to_history
+from busbw.session.resolve import read_levels
 from busbw.session.state import CollectedSession, JudgedSession, Machine, MeasuredSession, TimedJob
 from tests.helpers import build
 from tests.helpers.history_lines import line
@@ -57,7 +57,7 @@ def _levels(
     keys: Sequence[EnvironmentKey] = (KEY,),
 ) -> dict[EnvironmentKey, Levels]:
     collected = CollectedSession(options=options, began=BEGAN)
-    return read_levels(collected, keys, Device.CPU)
+    return read_levels(collected, keys, POLICIES[Device.CPU])
 
 
 def _measured(root: Path, measurements: list[Measurement], **environment: Any) -> MeasuredSession:
@@ -75,7 +75,8 @@ def _measured(root: Path, measurements: list[Measurement], **environment: Any) -
         for m in measurements
     }
     return MeasuredSession(
-        collected_session=CollectedSession(options=options, began=BEGAN),
+        options=options,
+        began=BEGAN,
         machine=Machine(target=target, probes=()),
         specs=tuple(jobs),
         jobs=jobs,
@@ -89,7 +90,6 @@ def _measured(root: Path, measurements: list[Measurement], **environment: Any) -
 
 def _judged(measured: MeasuredSession) -> JudgedSession:
     return JudgedSession(
-        collected_session=measured.collected_session,
         session_verdict=SessionVerdict(outcomes=(SessionOutcome.PASS,), text=""),
         verdicts={spec: ruling.verdict for spec, ruling in judge_cases(measured).items()},
         observations=measured,
@@ -139,7 +139,7 @@ def test_a_baseline_with_a_session_in_the_future_is_refused(
         text = text.replace(before, after)
     path.write_text(text)
     error = f"{path}: the session of 2027-01-02T03:00:00Z is in the future"
-    with pytest.raises(BaselineError, match=error):
+    with pytest.raises(HistoryError, match=error):
         _levels(_options(tmp_path))
 
 

@@ -14,7 +14,9 @@ from tests.helpers import build
 
 
 def _resolved(device: Device, *, paired: bool = False) -> Any:
-    return cast(Any, SimpleNamespace(policy=POLICIES[device], is_paired=paired))
+    return cast(
+        Any, SimpleNamespace(policy=POLICIES[device], options=SimpleNamespace(is_paired=paired))
+    )
 
 
 @pytest.mark.parametrize(

@@ -229,7 +229,7 @@ def test_only_a_large_case_without_a_failure_keeps_its_memory_until_the_next_cas
     assert backend.released
 
 
-DELAY = Injection(extra=InjectionKind.DELAY, seconds=0.5)
+DELAY = Injection(extra=InjectionKind.DELAY, share=0.5)
 
 
 def _interleaved(session: CaseMeasurer, injection: Injection | None = None) -> Run:

@@ -66,7 +66,7 @@ def _find(
         extra={NAME: Health(readings=(), changes={CASE.name: changes})},
         jobs={SPEC: SimpleNamespace(case=CASE)},
         measurements={SPEC: SimpleNamespace(runs=(run,))},
-        is_paired=paired,
+        options=SimpleNamespace(is_paired=paired),
     )
     verdict = Verdict(
         spec=SPEC, outcome=Outcome.REGRESSED, failed=True, text="so", ratio=ratio or None
