@@ -85,6 +85,10 @@ def _option_values(words: Sequence[str], settings: Mapping[str, Sequence[str]]) 
     A passed option replaces its setting unless it may be repeated, and removes the settings of the
     options that it excludes.
     """
+    for word in words:
+        # argparse of Python 3.11 makes an empty list of the value of ``--option=--``.
+        if word.startswith("--") and word.endswith("=--"):
+            raise UsageError(f"{word[:-3]}: expected a value, got '--'")
     passed_options = [OPTIONS[name] for name in vars(_PARSER.parse_known_args(words)[0])]
     replaced = [o.name for o in passed_options if o.arguments.get("action") != "append"]
     ignored = {"require_baselines", *replaced}.union(*(o.excludes for o in passed_options))
@@ -165,14 +169,17 @@ def _checked_history_folder(root: Path, values: Mapping[str, Any]) -> Path | Non
 def _checked_outputs(values: Mapping[str, Any]) -> dict[str, Path]:
     """Return the files that a session writes, by the option that names each file.
 
-    Raises UsageError if a file cannot be written or holds something of another kind, or if a
-    library that makes the file is missing.
+    Raises UsageError if two options name the same file, if a file cannot be written or holds
+    something of another kind, or if a library that makes the file is missing.
     """
     paths: dict[str, Path] = {}
     for name in ("results", *extensions.declared_names("VIEWS")):
         if name in values:
             with usage_error(ValueError, where=f"--{name}: "):
-                paths[name] = Path(values[name]).absolute()
+                path = Path(os.path.realpath(values[name]))
+                if path in paths.values():
+                    raise ValueError(f"another option writes {path}, too")
+                paths[name] = path
                 view = load_view(name)
                 storage.check_output(
                     paths[name], kind=view.kind, recognizes_text=view.recognizes_text
