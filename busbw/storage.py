@@ -147,6 +147,15 @@ def write(path: Path, content: str | bytes) -> None:
         raise
 
 
+def remove_half_written_files(folder: Path) -> None:
+    """Remove the files below `folder` that killed callers of `write` left.
+
+    The caller holds the lock of the folder, so that nobody is writing such a file now.
+    """
+    for path in folder.rglob(f"*.{'[0-9a-f]' * 8}.new"):
+        path.unlink(missing_ok=True)
+
+
 def error_text(error: Exception) -> str:
     """Return the message of an error; of an OSError ``PATH: REASON``, or the reason without a path.
 

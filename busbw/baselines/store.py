@@ -37,10 +37,6 @@ from .document import (
     read_document,
 )
 
-# `storage.write` writes a file under a name of this pattern before it replaces the old file. A
-# killed writer leaves such a file.
-_HALF_WRITTEN = f"*.{'[0-9a-f]' * 8}.new"
-
 
 def baseline_path(root: Path, key: EnvironmentKey, case: Case) -> Path:
     """Return the path of the baseline file of `case` on the machine `key`, below `root`."""
@@ -49,15 +45,10 @@ def baseline_path(root: Path, key: EnvironmentKey, case: Case) -> Path:
 
 def path_exists(path: Path) -> bool:
     """Return whether `path` exists. Raises BaselineError if that cannot be determined."""
-    try:
-        path.stat()
-    except FileNotFoundError:
-        with storage.reraise_as(BaselineError, storage.InputError):
-            storage.check_no_dangling_link(path)
-        return False
-    except OSError as error:
-        raise BaselineError(f"{path}: {error.strerror}") from error
-    return True
+    with storage.reraise_as(BaselineError, storage.InputError, where=f"{path}: "):
+        storage.check_readable_folder(path.parent)
+        storage.check_no_dangling_link(path)
+    return os.path.lexists(path)
 
 
 def read_matching_file(path: Path, key: EnvironmentKey, case: Case) -> BaselineFile | None:
@@ -156,18 +147,12 @@ class Draft:
     def write(self) -> None:
         """Write every file that changed, and remove every file without baselines."""
         if self._changed:
-            remove_half_written_files(self._root)
+            storage.remove_half_written_files(self._root)
         for path in self._changed:
             if file := self._files[path]:
                 storage.write(path, baselines_text(file))
             else:
                 path.unlink(missing_ok=True)
-
-
-def remove_half_written_files(root: Path) -> None:
-    """Remove the files that killed writers left, if the caller holds the lock of `root`."""
-    for path in root.rglob(_HALF_WRITTEN):
-        path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -9,7 +9,6 @@ import argparse
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from busbw.history.files import wrong_values_text
 from busbw.history.levels import CaseHistory, MachineHistory
 from busbw.model.words import Outcome, plural, seconds_text
 from busbw.report.table import Column, Row, Table, TextLine, render
@@ -116,8 +115,6 @@ def _cases_table(cases: Sequence[CaseHistory]) -> Table:
             "NOISY": history.outcome_counts.get(Outcome.NOISY, 0),
             "baseline": history.baseline_date or None,
         }
-        sentences = [change.sentence for change in history.changes]
-        wrong = wrong_values_text(history.lines_by_session.values())
-        notes = tuple(map(TextLine, [*sentences, *([wrong] if wrong else [])]))
+        notes = tuple(TextLine(change.sentence) for change in history.changes)
         rows.append(Row(cells, notes=notes))
     return Table(columns=tuple(columns), rows=tuple(rows), missing_text="-")

@@ -1,16 +1,15 @@
 """The folder of the history: a file for each machine and year, to which lines are appended.
 
 A line has the times of a case in a session, its verdict, and its stack. Lines are appended under a
-lock. The lines of a session are written with a single call, and are on the disk before
-`append_lines` returns. A session that is killed meanwhile can leave an incomplete last line: the
-next session begins on a new line, and reading the file raises an error with the number of the
-incomplete line. Nothing is appended to a file with lines of another format.
+lock, and the file is replaced atomically, so that it has all lines of a session or none. If the
+last line is incomplete, because a copy was cut short, the next session begins on a new line, and
+reading the file raises an error with the number of the incomplete line. Nothing is appended to a
+file with lines of another format.
 """
 
 from __future__ import annotations
 
 import datetime
-import errno
 import fnmatch
 import json
 import os
@@ -26,7 +25,7 @@ from busbw.model.case import Case
 from busbw.model.field_types import Date
 from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import Record, Session
-from busbw.model.words import Device, FailureKind, Outcome, SessionOutcome, plural
+from busbw.model.words import Device, FailureKind, Outcome, SessionOutcome
 
 DOCUMENT = "busbw record"
 _REMEDY = "move the file away, and the next session begins a new one"
@@ -138,18 +137,6 @@ class Series:
         return f"{self.framework} interleaved with the reference {self.stack}"
 
 
-def wrong_values_text(lines: Iterable[Line]) -> str:
-    """Say how often the values of a case were wrong; return "" if all values were correct.
-
-    `lines` are the lines of the case. The text is such as ``wrong in 2 of 31 sessions, last on
-    2026-11-20``.
-    """
-    lines = list(lines)
-    dates = [line.date for line in lines if line.failure is FailureKind.WRONG_RESULT]
-    sessions = plural(len(lines), "session")
-    return f"wrong in {len(dates)} of {sessions}, last on {max(dates)}" if dates else ""
-
-
 def comparable_sessions(lines: Iterable[Line], series: Series) -> list[Session]:
     """Return the sessions of `series` in `lines`, in the order of their lines.
 
@@ -174,13 +161,6 @@ class HistoryError(Exception):
     """A history file that cannot be read or written; the message says which file, where and why."""
 
 
-def _check_no_link(folder: Path) -> None:
-    """Raise HistoryError if a machine's folder is a link, which searching the history skips."""
-    for part in (folder, folder.parent):
-        if part.is_symlink():
-            raise HistoryError(f"{part} is a link, expected a folder; make --history the link")
-
-
 def append_lines(root: Path, key: EnvironmentKey, lines: Sequence[Line]) -> Path:
     """Append the `lines` of a session, at least one, and return the path of the file.
 
@@ -188,36 +168,19 @@ def append_lines(root: Path, key: EnvironmentKey, lines: Sequence[Line]) -> Path
     lines cannot be written; then the file has no line of the session.
     """
     path = root / key.folder / f"{lines[0].began.year}.jsonl"
-    _check_no_link(path.parent)
     content = "".join(f"{line.text}\n" for line in lines).encode()
     with (
         storage.reraise_as(HistoryError, storage.LockedError, OSError, where=f"{path}: "),
         storage.lock_folder(path.parent),
     ):
-        _append_content(path, content)
+        before = _read_content(path) if path.exists() else b""
+        # A file of another format is not appended to.
+        _parse_lines(path, {before.partition(b"\n")[0]: 1})
+        if before and not before.endswith(b"\n"):
+            before += b"\n"
+        storage.remove_half_written_files(path.parent)
+        storage.write(path, before + content)
     return path
-
-
-def _append_content(path: Path, content: bytes) -> None:
-    """Append lines to a history file, or raise OSError and leave the file as it was.
-
-    Raises HistoryError if the file has lines of another format.
-    """
-    before = _read_content(path) if path.exists() else b""
-    # A file of another format is not appended to.
-    _parse_lines(path, {before.partition(b"\n")[0]: 1})
-    if before and not before.endswith(b"\n"):
-        content = b"\n" + content
-    with path.open("ab", buffering=0) as file:
-        try:
-            written = file.write(content)
-            os.fsync(file.fileno())
-            if written < len(content):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        except OSError:
-            # The disk is full, and half a session must not stay in the file.
-            file.truncate(len(before))
-            raise
 
 
 def _parse_lines(path: Path, line_numbers: Mapping[bytes, int]) -> list[Line]:
@@ -245,25 +208,18 @@ def machine_folders(root: Path) -> tuple[str, ...]:
     """
     if not root.is_dir():
         raise HistoryError(f"there is no folder {root}")
-    with_lines = (
-        Path(folder).relative_to(root)
-        for folder, _, names in os.walk(root, onerror=_raise_history_error)
-        if any(name.endswith(".jsonl") for name in names)
-    )
-    return tuple(sorted(str(folder) for folder in with_lines if len(folder.parts) == 2))
-
-
-def _raise_history_error(error: OSError) -> None:
-    raise HistoryError(storage.error_text(error)) from error
+    with storage.reraise_as(HistoryError, storage.InputError, where=f"{root}: "):
+        storage.check_readable_folder(root)
+    folders = {path.parent.relative_to(root) for path in root.glob("*/*/*.jsonl")}
+    return tuple(sorted(map(str, folders)))
 
 
 def read_folder(folder: Path, first_year: int = 0) -> tuple[Line, ...]:
     """Read the lines of a machine's folder, oldest first, from `first_year` on.
 
     A folder that is missing has no lines. Raises HistoryError if a file cannot be read or has an
-    invalid line, or if the folder is a link.
+    invalid line.
     """
-    _check_no_link(folder)
     with storage.reraise_as(HistoryError, storage.InputError, where=f"{folder}: "):
         storage.check_readable_folder(folder)
     paths = (path for path in folder.glob("*.jsonl") if path.stem >= f"{first_year:04d}")

@@ -10,7 +10,7 @@ from busbw.model.case import Case
 from busbw.model.verdict import Verdict
 from busbw.model.words import FailureKind, Outcome, plural, shorten_list
 
-from .files import Line, Series, comparable_sessions, wrong_values_text
+from .files import Line, Series, comparable_sessions
 from .levels import MachineHistory
 
 # A list of more changes would be hard to read, so that the rest is only counted.
@@ -111,7 +111,7 @@ def failing_since_texts_of_verdicts(
 def change_texts(machine: MachineHistory) -> Iterator[tuple[str, Sequence[str]]]:
     """Yield headings, each with the texts of the list below it, about the history of a machine.
 
-    They have the outcomes of sessions, the changes of levels, and cases with wrong values.
+    They have the outcomes of sessions and the changes of levels.
     """
     first, last = machine.lines[0].began, machine.lines[-1].began
     counts = ", ".join(
@@ -128,10 +128,3 @@ def change_texts(machine: MachineHistory) -> Iterator[tuple[str, Sequence[str]]]
     points = [text for _, text in sorted(levels, reverse=True)]
     heading = "Levels that changed, newest first:" if levels else "No level of a case changed."
     yield heading, shorten_list(points, _MAX_CHANGES, "change")
-    mismatches = [
-        f"{case.case.name}: {text}"
-        for case in machine.cases
-        if (text := wrong_values_text(case.lines_by_session.values()))
-    ]
-    if mismatches:
-        yield "Wrong values:", mismatches

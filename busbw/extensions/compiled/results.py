@@ -155,7 +155,7 @@ def save_programs(
             changed[path] = key, {**programs, new.case.line_key: new}
             changes.append((path, new.case, before.text if before else "none", new.text, ""))
         if changed:
-            store.remove_half_written_files(root)
+            storage.remove_half_written_files(root)
         for path, (key, programs) in changed.items():
             storage.write(path, file_text(key, programs))
     return changes

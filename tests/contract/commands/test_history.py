@@ -35,12 +35,6 @@ def test_the_history_command_prints_a_line_for_the_machine_and_a_row_for_each_ca
     assert second.split()[0] == "jax.all_reduce.psum.float32.2K"
 
 
-def test_the_history_command_says_how_often_and_when_a_case_had_a_wrong_result(root: Path) -> None:
-    failed = {"outcome": "FAILED", "failure": "WRONG_RESULT", "times_us": []}
-    write(root, TPU, documents("f" * 16, cases=1, moment="2026-02-01T03:00:00Z", **failed))
-    assert "    wrong in 1 of 4 sessions, last on 2026-02-01" in asked_here("history", root).out
-
-
 def test_the_history_command_names_the_protocols_of_cases_that_differ_only_in_protocol(
     tmp_path: Path,
 ) -> None:
