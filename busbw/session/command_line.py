@@ -22,7 +22,7 @@ from busbw.driver.transport import Hosts
 from busbw.frameworks import DEFAULT_FRAMEWORKS, FRAMEWORKS
 from busbw.model.machine import canonical_axes, mesh_shape
 
-from .option import check_combination, expand_home, usage_error
+from .option import UsageError, check_combination, expand_home, usage_error
 from .options import OPTIONS, Options
 from .record import load_view
 
