@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -151,8 +151,7 @@ class ParallelCompiler:
 
     `starters` maps the label of each compiler to the way in which its workers are started. A worker
     that does not answer within `timeout_s` is killed. `cache` is the folder that keeps compiled
-    programs between sessions; None to keep nothing. `report_progress` is called with a line after
-    each job.
+    programs between sessions; None to keep nothing.
     """
 
     executor: Executor
@@ -160,7 +159,6 @@ class ParallelCompiler:
     worker_count: int
     timeout_s: float
     cache: Path | None = None
-    report_progress: Callable[[str], None] = lambda text: None
     # The workers, by the number of the thread that uses them and the label of the compiler.
     _groups: dict[tuple[int, str], Group] = field(default_factory=dict)
     _launch_numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
@@ -185,20 +183,15 @@ class ParallelCompiler:
 
         All workers are stopped at the end, also after an error or an interrupt.
         """
-        results: list[CompiledProgram | Failure] = []
         with (
             self.executor,
             ThreadPoolExecutor(max(1, min(self.worker_count, len(jobs)))) as threads,
         ):
             try:
-                for job, result in zip(jobs, threads.map(self._compile_job, jobs)):
-                    results.append(result)
-                    names = f"{job.case.name} for {job.topology.name}"
-                    self.report_progress(f"busbw: compiled {len(results)}/{len(jobs)}: {names}")
+                return list(threads.map(self._compile_job, jobs))
             except BaseException:
                 self.executor.stop()
                 raise
-        return results
 
     def _compile_job(self, job: Job) -> CompiledProgram | Failure:
         cache = str(self.cache) if self.cache else ""

@@ -6,7 +6,7 @@ difference is real.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from busbw.extensions.program.report import collective_differences
@@ -40,14 +40,12 @@ class CompileJudgingSettings:
         requires_baselines: Whether a case without a comparable baseline fails.
         accepts_changes: Whether a changed algorithm is no failure.
         is_stored: Whether the program is going to be stored, so that no difference fails.
-        reference_name: The name of the earlier program in messages.
 
     """
 
     requires_baselines: bool = False
     accepts_changes: bool = False
     is_stored: bool = False
-    reference_name: str = "the baseline"
 
 
 def judge_compiled_case(
@@ -90,21 +88,21 @@ def _judge_failure(
     baseline: CompiledBaseline | None,
     settings: CompileJudgingSettings,
 ) -> CompiledVerdict:
-    text, needed, available = failure.first_line, failure.needed_bytes, failure.available_bytes
-    if failure.kind is FailureKind.COMPILE_ERROR:
-        return replace(verdict, outcome=Outcome.COMPILE_ERROR, failed=True, text=text)
+    text = failure.first_line
     if failure.kind is not FailureKind.OUT_OF_MEMORY:
-        text = f"{failure.kind.text}: {text}"
-        return replace(verdict, outcome=Outcome.FAILED, failed=True, text=text)
-    if needed is not None and available is not None:
-        text = f"needs {bytes_text(needed, 2)}, {bytes_text(available, 2)} available"
+        is_refused = failure.kind is FailureKind.COMPILE_ERROR
+        return replace(
+            verdict,
+            outcome=Outcome.COMPILE_ERROR if is_refused else Outcome.FAILED,
+            failed=True,
+            text=text if is_refused else f"{failure.kind.text}: {text}",
+        )
     if baseline is None:
         is_unexpected, reason = settings.requires_baselines, "no baseline"
     elif baseline.compiled is None:
-        is_unexpected, reason = False, f"expected, as in {settings.reference_name}"
+        is_unexpected, reason = False, f"expected, as with {baseline.release}"
     else:
-        is_unexpected = True
-        reason = f"it compiled in {settings.reference_name} ({baseline.release})"
+        is_unexpected, reason = True, f"it compiled with {baseline.release}"
     failed = is_unexpected and not settings.is_stored
     return replace(
         verdict,
@@ -122,23 +120,27 @@ def _judge_program(
     baseline: CompiledBaseline | None,
     settings: CompileJudgingSettings,
 ) -> CompiledVerdict:
-    reference = settings.reference_name
     requires_baselines = settings.requires_baselines and not settings.is_stored
     if baseline is None:
         text = f"{now.algorithm_text}; nothing to compare with"
         return replace(verdict, outcome=Outcome.NO_BASELINE, failed=requires_baselines, text=text)
     if baseline.case.protocol != case.protocol:
-        text = f"another program: {baseline.case.protocol} in {reference}, {case.protocol} now"
+        text = f"another program: {baseline.case.protocol} in the baseline, {case.protocol} now"
         return replace(verdict, outcome=Outcome.INCOMPARABLE, failed=requires_baselines, text=text)
     if baseline.compiled is None:
-        text = f"it fits now; out of memory in {reference}"
+        text = f"it fits now; out of memory with {baseline.release}"
         return replace(verdict, outcome=Outcome.IMPROVED, text=text)
+    # Memory decides which payloads fit, so that only stored programs may need more of it.
     differences = tuple(
-        replace(change, fails=change.fails and not _is_accepted(change, settings))
+        replace(
+            change,
+            fails=not settings.is_stored
+            and (change.name in _MEMORY_FIELDS or not settings.accepts_changes),
+        )
         for change in program_differences(baseline.compiled, now)
     )
     if not differences:
-        return replace(verdict, text=f"compiles as in {reference}: {now.algorithm_text}")
+        return replace(verdict, text=f"compiles as with {baseline.release}: {now.algorithm_text}")
     return replace(
         verdict,
         outcome=Outcome.CHANGED,
@@ -148,21 +150,8 @@ def _judge_program(
     )
 
 
-def _is_accepted(change: Difference, settings: CompileJudgingSettings) -> bool:
-    return settings.is_stored or (settings.accepts_changes and change.name not in _MEMORY_FIELDS)
-
-
 # The field of each size of memory, by its name in messages.
 _MEMORY_FIELDS = {"temporary memory": "temporary_bytes", "peak memory": "peak_bytes"}
-
-# The properties of a program that are compared as texts, by their names in messages.
-_PROPERTIES: Mapping[str, Callable[[CompiledProgram], str]] = {
-    "collectives": lambda program: _counts_text(program.collectives),
-    "groups": lambda program: program.groups,
-    "started apart": lambda program: "yes" if program.starts else "no",
-    "in each turn of the loop beside it": lambda program: _counts_text(program.around),
-    "once in a call": lambda program: _counts_text(program.around_loop),
-}
 
 
 def program_differences(
@@ -170,7 +159,7 @@ def program_differences(
 ) -> tuple[Difference, ...]:
     """Return all differences between two programs of a case: first the algorithm, last the memory.
 
-    Less memory is a difference that does not fail the case.
+    Memory that shrank or hardly grew is no difference.
     """
     if old_program.uses or new_program.uses:
         differences = collective_differences(old_program.uses, new_program.uses)
@@ -182,16 +171,23 @@ def program_differences(
 def _property_differences(
     old_program: CompiledProgram, new_program: CompiledProgram
 ) -> Iterator[Difference]:
-    old, new = old_program.algorithm, new_program.algorithm
-    if bool(old) is bool(new):
-        texts = {name: (old.get(name, ""), new.get(name, "")) for name in sorted({*old, *new})}
-    else:
-        published = {True: "published", False: "not published"}
-        texts = {"algorithm": (published[bool(old)], published[bool(new)])}
-    texts |= {name: (text(old_program), text(new_program)) for name, text in _PROPERTIES.items()}
-    for name, (old_text, new_text) in texts.items():
-        if old_text != new_text:
-            yield Difference(name=name, before=old_text, now=new_text, fails=True)
+    old, new = _property_texts(old_program), _property_texts(new_program)
+    for name in {**old, **new}:
+        before, after = old.get(name, ""), new.get(name, "")
+        if before != after:
+            yield Difference(name=name, before=before, now=after, fails=True)
+
+
+def _property_texts(program: CompiledProgram) -> dict[str, str]:
+    """Return the properties of a program that are compared as texts, by their names in messages."""
+    return {
+        **dict(sorted(program.algorithm.items())),
+        "collectives": _counts_text(program.collectives),
+        "groups": program.groups,
+        "started apart": "yes" if program.starts else "no",
+        "in each turn of the loop beside it": _counts_text(program.around),
+        "once in a call": _counts_text(program.around_loop),
+    }
 
 
 def _counts_text(counts: Mapping[str, int]) -> str:
@@ -203,12 +199,11 @@ def _memory_differences(
 ) -> Iterator[Difference]:
     for name, field in _MEMORY_FIELDS.items():
         old_bytes, new_bytes = getattr(old_program, field), getattr(new_program, field)
-        most = old_bytes + max(MEMORY_GROWTH * old_bytes, LEAST_MEMORY_GROWTH_BYTES)
-        texts = bytes_text(old_bytes), bytes_text(new_bytes)
-        if texts[0] == texts[1]:
-            texts = f"{old_bytes} bytes", f"{new_bytes} bytes"
-        if old_bytes != new_bytes:
-            yield Difference(name=name, before=texts[0], now=texts[1], fails=new_bytes > most)
+        if new_bytes > old_bytes + max(MEMORY_GROWTH * old_bytes, LEAST_MEMORY_GROWTH_BYTES):
+            before, after = bytes_text(old_bytes), bytes_text(new_bytes)
+            if before == after:
+                before, after = f"{old_bytes} bytes", f"{new_bytes} bytes"
+            yield Difference(name=name, before=before, now=after, fails=True)
 
 
 def judge_compiled_session(verdicts: Sequence[CompiledVerdict]) -> SessionVerdict:
@@ -219,19 +214,11 @@ def judge_compiled_session(verdicts: Sequence[CompiledVerdict]) -> SessionVerdic
     # `expected` is set only for a case that runs out of memory.
     is_compiled = any(verdict.expected or verdict.program.now for verdict in verdicts)
     sentences = {SessionOutcome.NO_VERDICT: "" if is_compiled else "nothing was compiled"}
-    # Each compiler but the first is compared with the compiler before it.
-    is_compared = len({verdict.spec.compiler for verdict in verdicts}) > 1
-    otherwise = _compiled_text(verdicts)
+    releases = sorted({verdict.program.release for verdict in verdicts} - {""})
     return build_session_verdict(
-        sentences, verdicts, default_text=otherwise, is_compared=is_compared
+        sentences,
+        verdicts,
+        default_text=f"{plural(len(verdicts), 'case')} compiled by {', '.join(releases)}",
+        # Each compiler but the first is compared with the compiler before it.
+        is_compared=len({verdict.spec.compiler for verdict in verdicts}) > 1,
     )
-
-
-def _compiled_text(verdicts: Sequence[CompiledVerdict]) -> str:
-    tried = [verdict for verdict in verdicts if verdict.outcome is not Outcome.SKIPPED]
-    topologies = len({verdict.spec.topology for verdict in tried})
-    where = f"{topologies} {'topology' if topologies == 1 else 'topologies'}"
-    by = ", ".join(sorted({verdict.program.release for verdict in tried} - {""}))
-    skipped = len(verdicts) - len(tried)
-    more = f"; {plural(skipped, 'case')} skipped" if skipped else ""
-    return f"{plural(len(tried), 'case')} for {where} compiled by {by}{more}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -60,9 +59,11 @@ def mode_of(options: Options) -> Mode | None:
     if "topology" not in options.extra:
         return None
     _check_options(options)
-    frameworks = options.frameworks
-    if not options.names_frameworks:
-        frameworks = tuple(name for name in frameworks if name == _COMPILING_FRAMEWORKS[0])
+    frameworks = tuple(
+        name
+        for name in options.frameworks
+        if options.names_frameworks or name == _COMPILING_FRAMEWORKS[0]
+    )
     if not frameworks:
         raise UsageError(f"--topology: jax is not installed here; {how_to_install('jax')}")
     # Programs are compiled for all chips of a topology, which a mesh must have.
@@ -85,13 +86,14 @@ def mode_of(options: Options) -> Mode | None:
 def _check_options(options: Options) -> None:
     """Raise UsageError if an option does not go with --topology."""
     if options.names_frameworks and not set(options.frameworks) <= set(_COMPILING_FRAMEWORKS):
-        names = ",".join(options.frameworks)
-        raise UsageError(f"--frameworks: expected jax with --topology, got {names!r}")
+        raise UsageError(
+            f"--frameworks: expected jax with --topology, got {','.join(options.frameworks)!r}"
+        )
     if "results" in options.outputs and is_named_csv(options.outputs["results"].name):
         raise UsageError("--results: expected a JSON file with --topology: a table has times")
     if len(compiler_labels(options)) > 1 and options.update_baselines:
         raise UsageError("--update-baselines: with several --libtpu it is not clear whose")
-    compile_cache_folder(options)
+    # Wrong programs are named before tests are collected.
     program_sources(options)
 
 
@@ -153,7 +155,6 @@ def compile_and_judge(
         worker_count=len(os.sched_getaffinity(0)),
         timeout_s=options.case_timeout,
         cache=compile_cache_folder(options),
-        report_progress=display.show_status,
     )
     specs = tuple(spec for spec in collected_session.specs if isinstance(spec, CompileSpec))
     compilers = _find_compilers(parallel, specs, options.extra["topology"])
@@ -161,9 +162,8 @@ def compile_and_judge(
     for compiler in compilers.values():
         release = compiler.release or f"none ({compiler.missing})"
         display.write_line(f"busbw compiler for {compiler.topology}: {release}")
-    start_s = time.monotonic()
+    display.show_status(f"busbw: compiling {len(jobs)} programs")
     results = parallel.compile_jobs(list(jobs.values()))
-    display.write_line(f"busbw: compiled in {time.monotonic() - start_s:.0f} s")
     return judge_programs(
         convert_to(
             Compilation,
@@ -293,7 +293,6 @@ def _judging_settings(
         requires_baselines=options.require_baselines and is_first,
         accepts_changes="accept_compiled_changes" in options.extra,
         is_stored=update == "all" or (update == "new" and baseline is None),
-        reference_name="the baseline" if is_first or baseline is None else baseline.release,
     )
 
 

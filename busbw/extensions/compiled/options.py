@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
+
+from packaging.version import Version
 
 from busbw import extensions
 from busbw.session.option import Option, argument_type, parse_text
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
     from .worker import Topology
 
 _GROUP = "busbw: compile without hardware, measure nothing"
-_VERSION = re.compile(r"\d+(\.\d+)+\w*")
 
 
 @argument_type
@@ -26,12 +26,8 @@ def parse_topology_names(text: str) -> tuple[Topology, ...]:
 
 @argument_type
 def parse_libtpu_versions(text: str) -> tuple[str, ...]:
-    """Return the versions in a comma list, each once."""
-    versions = tuple(dict.fromkeys(filter(None, map(str.strip, text.split(",")))))
-    for version in versions:
-        if not _VERSION.fullmatch(version):
-            raise ValueError(f"expected versions such as 0.0.42.1, got {version!r}")
-    return versions
+    """Return the versions in a comma list, each once. Raises ValueError if a version is invalid."""
+    return tuple(dict.fromkeys(str(Version(word)) for word in text.split(",") if word))
 
 
 TOPOLOGY = Option(

@@ -108,18 +108,8 @@ def find_program(root: Path, key: EnvironmentKey, case: Case) -> CompiledBaselin
     `key` is the environment of the case. Raises BaselineError if the file cannot be read or is
     damaged.
     """
-    return _program_of_case(
-        case, _read_stored(store.baseline_path(root / FOLDER, key, case), key, case)
-    )
-
-
-def _program_of_case(case: Case, programs: StoredPrograms) -> CompiledBaseline | None:
-    """Return the program of a case, with the protocol with which it was stored.
-
-    Return None if `programs` does not have the case.
-    """
-    program = programs.get(case.line_key)
-    return program and replace(program, case=replace(case, protocol=program.case.protocol))
+    path = store.baseline_path(root / FOLDER, key, case)
+    return _read_stored(path, key, case).get(case.line_key)
 
 
 def _read_stored(path: Path, key: EnvironmentKey, case: Case) -> StoredPrograms:
@@ -149,7 +139,7 @@ def save_programs(
         for key, new in accepted_programs:
             path = store.baseline_path(root / FOLDER, key, new.case)
             programs = changed[path][1] if path in changed else _read_stored(path, key, new.case)
-            before = _program_of_case(new.case, programs)
+            before = programs.get(new.case.line_key)
             if before is not None and replace(before, date=new.date) == new:
                 continue
             changed[path] = key, {**programs, new.case.line_key: new}
@@ -320,13 +310,16 @@ def _verdict_from(compiled_case: CompiledCase, location: str) -> CompiledVerdict
 
     Raises WireError, with the `location` in the document, if the case is not valid.
     """
-    spec = convert_to(
-        CompileSpec,
-        compiled_case.spec,
-        topology=compiled_case.topology,
-        compiler=compiled_case.compiler,
+    verdict = convert_to(
+        CompiledVerdict,
+        compiled_case,
+        spec=convert_to(
+            CompileSpec,
+            compiled_case.spec,
+            topology=compiled_case.topology,
+            compiler=compiled_case.compiler,
+        ),
     )
-    verdict = convert_to(CompiledVerdict, compiled_case, spec=spec)
     baseline = compiled_case.program.baseline
     check_collective(compiled_case.case, f"{location}.case")
     check_collective(baseline.case if baseline else None, f"{location}.program.baseline.case")

@@ -32,7 +32,7 @@ from busbw.model.machine import DeviceSet
 from busbw.model.verdict import Verdict
 from busbw.model.words import Device, FailureKind, plural
 from busbw.worker import backends
-from busbw.worker.backends.base import MeasuringError, unavailable
+from busbw.worker.backends.base import MeasuringError
 from busbw.worker.backends.hlo import proof
 from busbw.worker.backends.hlo.module import published_algorithm
 from busbw.worker.serve import request_value
@@ -117,14 +117,7 @@ class CompiledProgram:
             return f"{plural(sum(self.collectives.values()), 'collective')} per step"
         if not self.algorithm:
             return "not published"
-        names = dict.fromkeys((*_FIRST, *sorted(self.algorithm)))
-        words = [(name, self.algorithm[name]) for name in names if name in self.algorithm]
-        return ", ".join(text if name in _NAMELESS else f"{name} {text}" for name, text in words)
-
-
-# The fields of an algorithm that are shown first, and the fields that are shown without a name.
-_FIRST = ("strategy", "emitter", "colors", "phases")
-_NAMELESS = ("strategy", "emitter", "offload")
+        return ", ".join(f"{name} {text}" for name, text in sorted(self.algorithm.items()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,11 +182,6 @@ class CompiledVerdict(Verdict):
     @property
     def family_name(self) -> str:
         return f"{self.spec.topology}: {super().family_name}"
-
-    def explain(self) -> str:
-        """Return the outcome, the failure of the compiler if it failed, and the differences."""
-        differences = ("    " + difference.text for difference in self.program.differences)
-        return "\n".join([super().explain(), *differences])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -296,7 +284,7 @@ def _load_or_compile(lowered: LoweredProgram, path: Path | None) -> OptimizedPro
     """Read the program from the cache file at `path`, or compile the program and write the file.
 
     A file that is missing or damaged is written again. Nothing is cached if `path` is None. Raises
-    MeasuringError if the compiler refuses the program, or if the file cannot be written.
+    MeasuringError if the compiler refuses the program, and OSError if the file cannot be written.
     """
     if path is not None:
         damage = storage.InputError, OSError, EOFError, zlib.error, wire.WireError
@@ -306,13 +294,7 @@ def _load_or_compile(lowered: LoweredProgram, path: Path | None) -> OptimizedPro
     optimized = lowered.compile()
     if path is not None:
         content = json.dumps(wire.to_json(optimized)).encode()
-        try:
-            storage.write(path, gzip.compress(content, mtime=0))
-        except OSError as error:
-            raise unavailable(
-                f"the compiled program cannot be kept: {storage.error_text(error)}; with "
-                "--compile-cache=none nothing is"
-            ) from error
+        storage.write(path, gzip.compress(content, mtime=0))
     return optimized
 
 
@@ -351,12 +333,12 @@ def _describe_program(
 
 def _check_fits_memory(topology: Topology, optimized: OptimizedProgram) -> None:
     """Raise MeasuringError OUT_OF_MEMORY if a program needs more than the memory of the chip."""
-    needed = optimized.needed_bytes
-    if topology.memory_bytes is not None and needed > topology.memory_bytes:
+    if topology.memory_bytes is not None and optimized.needed_bytes > topology.memory_bytes:
         raise MeasuringError(
             FailureKind.OUT_OF_MEMORY,
-            f"the program takes {needed} bytes, the chip has {topology.memory_bytes}",
-            needed_bytes=needed,
+            f"the program takes {optimized.needed_bytes} bytes, "
+            f"the chip has {topology.memory_bytes}",
+            needed_bytes=optimized.needed_bytes,
             available_bytes=topology.memory_bytes,
             is_predicted=True,
         )

@@ -119,39 +119,26 @@ def _compile(case: Case, script: dict[str, Any]) -> OptimizedProgram:
 
 
 def _hlo_text(case: Case, script: dict[str, Any]) -> str:
-    shape = f"f32[{case.payload_bytes // 4}]{{0}}"
+    """Return the optimized HLO of a case; a permute has pairs, which are not simulated."""
+    collective, payload = COLLECTIVES[case.collective], f"f32[{case.payload_bytes // 4}]{{0}}"
+    size = collective.output_bytes(case.payload_bytes, case.group_size)
     chosen = {"strategy": script.get("strategy", "FakeRing"), "debug": "colors:2 phases:1"}
     config = json.dumps({"collective_algorithm_config": chosen})
-    collective = f"  {_collective_text(case)}, backend_config={config}"
-    lines = [
-        "HloModule fake",
-        "",
-        f"%body (held: (s32[], {shape})) -> (s32[], {shape}) {{",
-        f"  %held = (s32[], {shape}) parameter(0)",
-        f"  %own = {shape} get-tuple-element(%held), index=1",
-        *([] if script.get("then") == _LOST else [collective]),
-        "}",
-        "",
-        f"ENTRY %main (own: {shape}) -> (s32[], {shape}) {{",
-        f"  %own.1 = {shape} parameter(0)",
-        f"  ROOT %while.1 = (s32[], {shape}) while(%own.1), condition=%more, body=%body",
-        "}",
-    ]
-    return "\n".join(lines)
-
-
-def _collective_text(case: Case) -> str:
-    collective = COLLECTIVES[case.collective]
-    size = collective.output_bytes(case.payload_bytes, case.group_size)
-    positions = collective.source_target_pairs(case.group_size)
-    pairs = [(group[a], group[b]) for group in case.rank_groups for a, b in positions]
-    field = "source_target_pairs" if pairs else "replica_groups"
-    ranks = ",".join(
-        "{" + ",".join(map(str, ranks_of_group)) + "}"
-        for ranks_of_group in pairs or case.rank_groups
-    )
-    added = ", to_apply=%add" if collective.reduce_ops else ""
-    return (
+    groups = json.dumps(case.rank_groups).translate(str.maketrans("[]", "{}", " "))
+    line = (
         f"%{collective.hlo_name}.1 = f32[{size // 4}]{{0}} {collective.hlo_name}(%own), "
-        f"channel_id=1, {field}={{{ranks}}}{added}"
+        f"channel_id=1, replica_groups={groups}, to_apply=%add, backend_config={config}"
     )
+    return f"""HloModule fake
+
+%body (held: (s32[], {payload})) -> (s32[], {payload}) {{
+  %held = (s32[], {payload}) parameter(0)
+  %own = {payload} get-tuple-element(%held), index=1
+  {"" if script.get("then") == _LOST else line}
+}}
+
+ENTRY %main (own: {payload}) -> (s32[], {payload}) {{
+  %own.1 = {payload} parameter(0)
+  ROOT %while.1 = (s32[], {payload}) while(%own.1), condition=%more, body=%body
+}}
+"""

@@ -86,7 +86,7 @@ def test_a_changed_collective_of_a_user_program_is_named_with_its_source_line(
     sweep(
         [
             ("error", "COMPILE_ERROR", "INTERNAL: made up"),
-            ("out_of_memory", "OUT_OF_MEMORY", "needs 16.00 GiB, 15.75 GiB available"),
+            ("out_of_memory", "OUT_OF_MEMORY", "exceeds available HBM (15.75G)"),
             ("exit", "FAILED", "crashed"),
             ("kill", "FAILED", "killed"),
         ]
