@@ -161,6 +161,13 @@ class HistoryError(Exception):
     """A history file that cannot be read or written; the message says which file, where and why."""
 
 
+def _check_no_link(folder: Path) -> None:
+    """Raise HistoryError if a folder is a link, which may lead out of the history."""
+    for part in (folder, folder.parent):
+        if part.is_symlink():
+            raise HistoryError(f"{part} is a link, expected a folder; make --history the link")
+
+
 def append_lines(root: Path, key: EnvironmentKey, lines: Sequence[Line]) -> Path:
     """Append the `lines` of a session, at least one, and return the path of the file.
 
@@ -168,6 +175,7 @@ def append_lines(root: Path, key: EnvironmentKey, lines: Sequence[Line]) -> Path
     lines cannot be written; then the file has no line of the session.
     """
     path = root / key.folder / f"{lines[0].began.year}.jsonl"
+    _check_no_link(path.parent)
     content = "".join(f"{line.text}\n" for line in lines).encode()
     with (
         storage.reraise_as(HistoryError, storage.LockedError, OSError, where=f"{path}: "),
@@ -218,8 +226,9 @@ def read_folder(folder: Path, first_year: int = 0) -> tuple[Line, ...]:
     """Read the lines of a machine's folder, oldest first, from `first_year` on.
 
     A folder that is missing has no lines. Raises HistoryError if a file cannot be read or has an
-    invalid line.
+    invalid line, or if the folder is a link.
     """
+    _check_no_link(folder)
     with storage.reraise_as(HistoryError, storage.InputError, where=f"{folder}: "):
         storage.check_readable_folder(folder)
     paths = (path for path in folder.glob("*.jsonl") if path.stem >= f"{first_year:04d}")

@@ -101,11 +101,16 @@ def test_a_file_in_a_history_that_is_not_named_after_a_year_is_an_error(tmp_path
         read_folder(tmp_path / KEY.folder)
 
 
-def test_a_folder_of_a_history_that_is_a_link_is_appended_to_and_listed(tmp_path: Path) -> None:
+def test_a_folder_of_a_history_that_is_a_link_is_neither_read_nor_appended_to(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / KEY.folder).parent.symlink_to(tmp_path / "elsewhere")
-    append_lines(tmp_path, KEY, session(_FIRST))
-    assert str(KEY.folder) in read_all_machines(tmp_path)
+    with pytest.raises(HistoryError, match="is a link, expected a folder"):
+        append_lines(tmp_path, KEY, session(_FIRST))
+    with pytest.raises(HistoryError, match="is a link, expected a folder"):
+        read_folder(tmp_path / KEY.folder)
+    assert not list((tmp_path / "elsewhere").iterdir())
 
 
 def test_a_session_whose_lines_do_not_fit_on_the_disk_leaves_the_history_unchanged(
