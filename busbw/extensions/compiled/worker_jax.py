@@ -10,6 +10,7 @@ import functools
 import os
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -148,10 +149,16 @@ def _compiler_release(device: Device) -> str:
     """
     library = os.environ.get(_LIBRARY, "")
     if device is Device.TPU and library:
-        return os.environ.get(RELEASE_VARIABLE) or f"libtpu of {library}"
+        return os.environ.get(RELEASE_VARIABLE) or _libtpu_release(Path(library))
     installed = package_versions(*_PACKAGES[device])
     releases = [f"{name} {installed[name]}" for name in _PACKAGES[device] if name in installed]
     if not releases:
         names = " or ".join(_PACKAGES[device])
         raise unavailable(f'{names} is not installed: pip install "busbw[compilers]"')
     return releases[0]
+
+
+def _libtpu_release(library: Path) -> str:
+    """Return the release that pip recorded beside a library of libtpu, or else its path."""
+    records = sorted(library.parent.parent.glob("libtpu-*.dist-info"))
+    return records[0].stem.replace("-", " ") if records else f"libtpu of {library}"

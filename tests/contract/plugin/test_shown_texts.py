@@ -94,7 +94,7 @@ def _summary(folder: Folder, *options: str) -> list[str]:
     ).stdout.splitlines()
 
 
-def test_the_summary_lists_regressions_and_the_command_that_started_the_session(
+def test_the_summary_lists_regressions_and_cases_that_became_faster(
     folder: Folder,
 ) -> None:
     folder.regressed("--payloads=1K,1M,2M,4M", "--launches=2")
@@ -104,7 +104,6 @@ def test_the_summary_lists_regressions_and_the_command_that_started_the_session(
     assert lines[2].startswith("**FAILED")
     assert any(re.match(r"- 1 REGRESSED: fake 1M 3\.0\d x \(limit ", row) for row in lines)
     assert "1 IMPROVED: see the tables." in lines
-    assert "--payloads=1K,1M,2M,4M --launches=2" in lines[-1]
 
 
 @pytest.mark.exhaustive
