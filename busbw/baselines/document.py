@@ -71,7 +71,10 @@ def _check_session_name(name: str) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredLine:
-    """The keys of a line in a stored file that name its case; default values are left out."""
+    """The part of a stored line that identifies its case.
+
+    A key whose value is the default is not written.
+    """
 
     payload: Annotated[str, parse_payload_text]
     dtype: str = "float32"
@@ -270,7 +273,11 @@ def baselines_text(file: BaselineFile) -> str:
 
 
 def _timed_line(baseline: Baseline, sessions: dict[str, Stack]) -> TimedLine:
-    """Return the line of a baseline, and add the sessions of the baseline to `sessions`."""
+    """Return the line that stores a baseline with times in a file.
+
+    The sessions to which the line refers are added to `sessions`, which the caller writes once for
+    all lines of the file.
+    """
     times_us: dict[str, tuple[float, ...]] = {}
     for record in baseline.records:
         shared = convert_to(Stack, record)

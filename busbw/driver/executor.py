@@ -155,9 +155,9 @@ def probe(starter: WorkerStarter, executor: Executor) -> Probe:
         HostError: any other failure.
 
     """
-    answer = _probe_once(starter, executor, _PROBE_LAUNCH)
+    answer = _try_probe(starter, executor, _PROBE_LAUNCH)
     if isinstance(answer, Failure) and executor.should_start_again(answer):
-        answer = _probe_once(starter, executor, replace(_PROBE_LAUNCH, is_replacement=True))
+        answer = _try_probe(starter, executor, replace(_PROBE_LAUNCH, is_replacement=True))
     if isinstance(answer, Probe):
         return answer
     kind: type[HostError] = HostLostError if is_cut_short(answer) else HostError
@@ -167,7 +167,7 @@ def probe(starter: WorkerStarter, executor: Executor) -> Probe:
     raise kind(": ".join(filter(None, (starter.framework, starter.python, answer.message))))
 
 
-def _probe_once(starter: WorkerStarter, executor: Executor, launch: LaunchId) -> Probe | Failure:
+def _try_probe(starter: WorkerStarter, executor: Executor, launch: LaunchId) -> Probe | Failure:
     activity = f"looking for devices with {starter.framework}"
     group = executor.start(starter, launch)
     answer: Probe | Failure | None = group.wait_until_ready(START_TIMEOUT_S, activity)

@@ -272,8 +272,8 @@ class AcknowledgedChange:
     """A change of levels that the user accepts with a `reason`.
 
     `since` is the day on which the change began. Levels are computed from sessions since that day.
-    `case` and `machine` are patterns for the names of cases and machines with the change, such as
-    ``jax.all_reduce.*``.
+    The change concerns the cases and machines whose names match the shell patterns `case`, such as
+    ``jax.all_reduce.*``, and `machine`, such as ``tpu-v5-lite/*``.
     """
 
     since: Date

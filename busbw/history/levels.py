@@ -373,7 +373,7 @@ def _describe_changes(
                 began=first.began,
                 log_ratio=change.size,
                 session_count=change.value_count,
-                stack_changes=first.changes_since(before, framework),
+                stack_changes=first.stack_changes_since(before, framework),
                 reason=next(reasons, ""),
             )
         )

@@ -87,7 +87,7 @@ def _failing_text(case: Case, outcome: Outcome, lines: Sequence[Line]) -> str:
         for session in comparable_sessions(lines, series)
         if before <= session.began <= first
     ]
-    changes = between[-1].changes_since(between[0], series.framework) if between else ()
+    changes = between[-1].stack_changes_since(between[0], series.framework) if between else ()
     changed = ", ".join(changes) or "nothing that is known"
     return f"{outcome.value} since {first:%Y-%m-%d} ({count}); changed there: {changed}"
 

@@ -103,7 +103,7 @@ def assess_session(
         ).direction
         for case, limit in session_limits.limits.items()
     }
-    latest_sessions = _make_latest_sessions(history, session_limits, times_today, directions)
+    latest_sessions = _latest_sessions(history, session_limits, times_today, directions)
     loss_states = {
         subject: _next_loss_state(history.series[subject], latest_session, rule, is_noisy)
         for subject, latest_session in latest_sessions.items()
@@ -127,7 +127,7 @@ def assess_session(
     )
 
 
-def _make_latest_sessions(
+def _latest_sessions(
     history: History,
     session_limits: SessionLimits,
     times_today: Mapping[Case, CaseTimes],

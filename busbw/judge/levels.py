@@ -129,10 +129,10 @@ def build_history(
 
 
 def _join_records(records: Sequence[Record], rule: Rule) -> CaseTimes:
-    """Return the launches of one case in a session that was merged from several sessions.
+    """Return the times of one case in a session that was merged from several sessions.
 
-    Deviations are from the mean of the launch's own record, so that differences between the merged
-    sessions do not count as differences between launches.
+    Their sum of squares has the deviation of each launch from the mean of its own record, so that
+    differences between the merged sessions do not count as differences between launches.
     """
     times = CaseTimes.split([time_s for record in records for time_s in record.times_s], rule)
     parts = [LaunchSummary.summarize(record.times_s) for record in records]
@@ -153,8 +153,8 @@ class StoredTimes:
     Attributes:
         baselines: The baselines that have times, and not only an out-of-memory error.
         history: The recorded sessions.
-        acknowledged_changes: When the acknowledged change of a case's level began, for each case
-            with such a change.
+        acknowledged_changes: The moment at which an acknowledged change of the level began, by
+            case. Cases without such a change are absent.
 
     """
 
@@ -345,7 +345,7 @@ def find_losses(
         first = every[state.first_lost_session_number]
         earlier = every[: state.first_lost_session_number]
         measured = [s for s in earlier if any(c.framework == framework for c in s.records)]
-        changes = first.changes_since([first, *measured][-1], framework)
+        changes = first.stack_changes_since([first, *measured][-1], framework)
         losses.append(Loss(subject=name, state=state, began=first.began, stack_changes=changes))
     # The key is the same for all losses of whole frameworks, so that their order stays.
     losses.sort(key=lambda x: -math.inf if isinstance(x.subject, str) else -x.state.mean_loss)

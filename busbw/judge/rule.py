@@ -127,13 +127,15 @@ class _Comparison:
 
     def __init__(self, history: History, launches: Mapping[Case, LaunchSummary]) -> None:
         rule = history.rule
-        levels = {case: series.expected_time(rule) for case, series in history.case_series.items()}
+        levels = {
+            case: series.expected_time(rule) for case, series in history.series_by_case.items()
+        }
         self.history, self.rule, self.launches = history, rule, launches
         self.frameworks = list(dict.fromkeys(case.framework for case in launches))
         self.expected_times = {case: level for case, level in levels.items() if level is not None}
         quiet = history.noisy_flags.count(False)
         self.noises, self.session_variance = estimate_noise(
-            history.case_series, self.expected_times, launches, quiet, rule
+            history.series_by_case, self.expected_times, launches, quiet, rule
         )
         self.stddevs = {
             case: self.noises[case].stddev_with_sessions(self.expected_times[case])
@@ -149,7 +151,7 @@ class _Comparison:
         It is larger if the residuals of earlier sessions have heavier tails than a normal
         distribution.
         """
-        rule, series = self.rule, self.history.case_series.values()
+        rule, series = self.rule, self.history.series_by_case.values()
         farthest = sorted(
             max(case.deviation_sigmas[-rule.level_session_count :], default=0.0) for case in series
         )
@@ -181,7 +183,7 @@ class _Comparison:
             sum_of_squares=prior + MEDIAN_VARIANCE_RATIO * error, degrees_of_freedom=1
         ), level
 
-    def _log_ratios(self, framework: str, shared_log_level: float) -> dict[Case, float]:
+    def _log_ratios_of_cases(self, framework: str, shared_log_level: float) -> dict[Case, float]:
         """Return log(time / expected time) of each case of a framework.
 
         The log of the expected time is the sum of the level of the case and `shared_log_level`.
@@ -205,7 +207,7 @@ class _Comparison:
         is_pooled = framework in self.history.pooled_frameworks
         stddev = noise.stddev_with_sessions(expected) if is_pooled else noise.stddev()
         stddev *= math.sqrt(1 + 1 / expected.session_count)
-        log_ratios = self._log_ratios(framework, expected.log_level)
+        log_ratios = self._log_ratios_of_cases(framework, expected.log_level)
         # Wider limits for heavy tails could include cases that became faster, up to half of all.
         inside = [
             log_ratio
@@ -277,7 +279,7 @@ class _Comparison:
         rule, residuals = self.rule, list[float]()
         for framework in self.frameworks:
             shared_part = self.compute_shared_part(framework)
-            log_ratios = self._log_ratios(framework, shared_part.log_level)
+            log_ratios = self._log_ratios_of_cases(framework, shared_part.log_level)
             for case, shift in self._common_shifts(
                 framework, shared_part.shift_log_ratio, log_ratios
             ).items():
@@ -301,9 +303,9 @@ class _Comparison:
         return ratio if is_noisy else 1.0, rule.widening_factor * ratio
 
     def _launch_noise_relative_to_history(self) -> float:
-        """Return how much today's launches differ, as a multiple of how much they differed earlier.
+        """Return the noise between today's launches divided by the noise between earlier launches.
 
-        Both are the standard deviation between the launches of a typical case; 1 means as usual.
+        Both are the standard deviation of the log times of a typical case; 1 means as usual.
         """
         series = (self.history.series[case] for case in self.launches)
         before = typical_launch_variance(
@@ -324,7 +326,7 @@ class _Comparison:
 
         `shared_part` is the shared part of the framework.
         """
-        ratios = self._log_ratios(framework, shared_part.log_level)
+        ratios = self._log_ratios_of_cases(framework, shared_part.log_level)
         fastest_ratios = {
             case: self.launches[case].log_fastest
             - self.expected_times[case].log_fastest
@@ -366,7 +368,10 @@ class _Comparison:
             )
 
         def limit_above(shared_shift_log_ratio: float) -> float:
-            """Return the limit of the case if all cases shifted by `shared_shift_log_ratio`."""
+            """Return the limit of the case's log ratio if all cases shifted by the given log ratio.
+
+            The limit includes that shift.
+            """
             if self.rule.compares_neighbours:
                 # A neighbour that is fast on a shared CPU does not mean that this case is slow.
                 return min(

@@ -314,7 +314,7 @@ class History:
         return len(self.noisy_flags)
 
     @property
-    def case_series(self) -> dict[Case, Series]:
+    def series_by_case(self) -> dict[Case, Series]:
         """The series of each case, without the series of shared parts."""
         return {case: series for case, series in self.series.items() if isinstance(case, Case)}
 

@@ -110,8 +110,9 @@ def build_session_verdict(
     Args:
         text_by_outcome: The text of each outcome; an outcome with an empty text does not apply.
         verdicts: The verdicts on the cases. If a case failed, FAILED applies, too.
-        default_text: A sentence on the session, such as how many cases it measured. It is the text
-            of the verdict if no outcome applies, and follows the text if only FAILED applies.
+        default_text: A sentence on the session, such as how many cases it measured. If no outcome
+            applies, it is the whole text. If only FAILED applies, it is appended to the text of
+            FAILED.
         is_compared: Whether cases were compared with each other, and not with baselines.
 
     """

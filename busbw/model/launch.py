@@ -46,8 +46,8 @@ class Injection:
 
     `extra` is the kind of loss. A delay is really executed in the measured program: it takes a
     `share` of the time that a collective takes without it (0.05 is 5 %). For the kind memory, the
-    worker may use only `limit_bytes`. `payloads` are the payloads of the cases that lose, in bytes;
-    empty, all cases lose.
+    worker may use only `limit_bytes`. `payloads` limits the loss to cases with these payloads, in
+    bytes; if it is empty, all cases lose time or memory.
     """
 
     extra: InjectionKind

@@ -116,7 +116,7 @@ class Session:
         """Return the time of each launch of `case` in seconds."""
         return tuple(time_s for record in self.records[case] for time_s in record.times_s)
 
-    def changes_since(self, earlier_session: Session, framework: str) -> tuple[str, ...]:
+    def stack_changes_since(self, earlier_session: Session, framework: str) -> tuple[str, ...]:
         """Return how a framework's setup changed since the session `earlier_session`.
 
         A change is a text such as ``jax 0.10.1 -> 0.10.2``.

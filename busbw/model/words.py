@@ -215,7 +215,7 @@ _LIST_CHARACTERS = 110
 
 
 def wrong_choice_text(text: str, choices: Sequence[str]) -> str:
-    """Return a message that `text` is not one of the `choices` words."""
+    """Return a message which says that `text` is none of the words in `choices`."""
     return f"expected one of {choices_text(choices)}, got {text[:60]!r}"
 
 

@@ -42,7 +42,7 @@ class Figure(Column):
     metric: str = ""
 
 
-def document_figure_values(verdict: Verdict) -> dict[Figure, Any]:
+def figure_values_for_documents(verdict: Verdict) -> dict[Figure, Any]:
     """Return the values of the figures that JSON and CSV files contain, by figure.
 
     The value of a figure is None if the verdict has no value for it.
@@ -172,7 +172,7 @@ def figures_table(verdicts: Sequence[Verdict]) -> Table:
     outcome.
     """
     figures = dict.fromkeys(
-        figure.id for verdict in verdicts for figure in document_figure_values(verdict)
+        figure.id for verdict in verdicts for figure in figure_values_for_documents(verdict)
     )
     names = ("case", *CASE_LABELS, *figures, "outcome")
     rows = (
@@ -180,7 +180,7 @@ def figures_table(verdicts: Sequence[Verdict]) -> Table:
             **dict.fromkeys(names),
             "case": verdict.spec.id,
             **{name: label(verdict) for name, label in CASE_LABELS.items()},
-            **{figure.id: value for figure, value in document_figure_values(verdict).items()},
+            **{figure.id: value for figure, value in figure_values_for_documents(verdict).items()},
             "outcome": verdict.outcome.value,
         }
         for verdict in verdicts

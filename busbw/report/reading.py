@@ -39,13 +39,13 @@ class DocumentError(ValueError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionDescription:
-    """The texts and tables of a session, from which a Markdown summary or an HTML page is made.
+    """The texts and tables of one or more sessions, for a Markdown summary or an HTML page.
 
     Attributes:
         title: The heading above everything else, such as ``All-reduce on TPU v5 lite, 4 ranks``.
         verdict: The verdict on the session; None if several sessions are described.
         facts: Where and with which software the session ran, such as ``{"device": "TPU v5 ..."}``.
-        tables: The tables of all cases.
+        tables: The tables of results, which together have a row for each case.
         changes: Paragraphs on the cases that failed or changed.
         logs: The details of the failures.
         notes: Lines that explain the columns of the tables.
@@ -229,14 +229,16 @@ def session_of_document(document: object, name: str) -> SessionRecord:
 def session_of_results(results: Results, name: str) -> MeasuredSessionRecord:
     """Return the session in `results`, which are from the file `name`.
 
-    Raises WireError for an impossible case. The types of all fields are valid.
+    Raises WireError for an impossible case. The caller has checked the types of all fields.
     """
     measurements, references = {}, {}
     for number, row in enumerate(results.cases):
         case, spec, location = row.case, row.spec, f"cases[{number}]"
         check_collective(case, f"{location}.case")
-        runs = _with_typed_extra(row.launches, f"{location}.launches")
-        reference = _with_typed_extra(row.reference_launches, f"{location}.reference_launches")
+        runs = _with_checked_extra_values(row.launches, f"{location}.launches")
+        reference = _with_checked_extra_values(
+            row.reference_launches, f"{location}.reference_launches"
+        )
         if case is not None and (runs or row.failures):
             measurements[spec] = Measurement(case=case, runs=runs, failures=row.failures)
         if case is not None and reference:
@@ -260,7 +262,7 @@ def session_of_results(results: Results, name: str) -> MeasuredSessionRecord:
     )
 
 
-def _with_typed_extra(runs: Sequence[Run], location: str) -> tuple[Run, ...]:
+def _with_checked_extra_values(runs: Sequence[Run], location: str) -> tuple[Run, ...]:
     """Return launches with extra values that are converted from JSON to the types of extensions.
 
     Raises WireError if a value does not fit its type. `location` is the path of the launches in the

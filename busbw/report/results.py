@@ -16,7 +16,7 @@ from busbw.model.launch import Failure, Measurement, Plan, Run
 from busbw.model.machine import Environment
 from busbw.model.verdict import SessionVerdict, Verdict
 
-from .figures import document_figure_values, is_results_csv
+from .figures import figure_values_for_documents, is_results_csv
 
 # The value of the key `document`, which tells the kinds of documents apart.
 RESULTS = "busbw results"
@@ -100,7 +100,7 @@ def case_result(
         id=verdict.spec.id,
         figures={
             figure.id: value
-            for figure, value in document_figure_values(verdict).items()
+            for figure, value in figure_values_for_documents(verdict).items()
             if value is not None
         },
         launches=measurement.runs if measurement else (),

@@ -216,10 +216,10 @@ def _read_levels_of_machine(
     lines: tuple[Line, ...] = ()
     if options.history is not None:
         lines = read_folder(options.history / key.folder, min(begins).year)
-        _check_moments(collected_session, options.history / key.folder, lines[-1:])
+        _check_not_in_future(collected_session, options.history / key.folder, lines[-1:])
     for baseline in baselines:
         path = baseline_path(options.baselines, key, baseline.case)
-        _check_moments(collected_session, path, baseline.records)
+        _check_not_in_future(collected_session, path, baseline.records)
     known_changes = read_acknowledged(options.baselines)
     stored_times = [
         StoredTimes(
@@ -237,7 +237,7 @@ def _read_levels_of_machine(
 _MAX_CLOCK_DIFFERENCE = timedelta(days=1)
 
 
-def _check_moments(
+def _check_not_in_future(
     collected_session: CollectedSession, place: object, records: Iterable[Record]
 ) -> None:
     """Raise HistoryError if one of `records`, stored at `place`, began after `collected_session`.

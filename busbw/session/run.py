@@ -23,7 +23,7 @@ from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import Outcome, SessionOutcome
 from busbw.report import session as report
 from busbw.report.conclusion import legend_lines
-from busbw.report.figures import document_figure_values
+from busbw.report.figures import figure_values_for_documents
 from busbw.report.table import Table, attributes_or_none
 
 from .accept import accept_baselines, accept_times
@@ -230,7 +230,7 @@ def _junit_properties(verdict: Verdict, judged_session: JudgedSession | None) ->
         "provisional": verdict.provisional,
         **attributes_or_none(verdict.spec, "framework", "collective", "dtype"),
         **attributes_or_none(verdict.case, "strategy", "payload_bytes", "ranks"),
-        **{figure.id: value for figure, value in document_figure_values(verdict).items()},
+        **{figure.id: value for figure, value in figure_values_for_documents(verdict).items()},
     }
     observed = judged_session.observations if judged_session else None
     if isinstance(observed, MeasuredSession) and verdict.spec in observed.measurements:

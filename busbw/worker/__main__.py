@@ -23,7 +23,7 @@ def main() -> None:
     options = _parser().parse_args()
     process.tie_to_parent(options.parent)
     process.set_framework_variables(options.device)
-    process.offer_to_oom_killer(options.device)
+    process.prefer_as_oom_victim(options.device)
     process.handle_signals()
     # The channel carries JSON, which is UTF-8 in every locale.
     requests = os.fdopen(options.socket, "r", encoding="utf-8")

@@ -181,7 +181,7 @@ def reset_peak() -> bool:
     return False
 
 
-class _HeapInfo(ctypes.Structure):
+class _GlibcHeapInfo(ctypes.Structure):
     """The `struct mallinfo2` of glibc 2.33 or newer: how much memory its allocator holds."""
 
     _fields_ = tuple(
@@ -205,7 +205,7 @@ def free_heap_bytes(block_bytes: int) -> int:
     mallinfo2 = getattr(ctypes.CDLL(None), "mallinfo2", None)
     if mallinfo2 is None or block_bytes > _MAX_HEAP_BLOCK_BYTES:
         return 0
-    mallinfo2.restype = _HeapInfo
+    mallinfo2.restype = _GlibcHeapInfo
     return int(mallinfo2().fordblks)
 
 

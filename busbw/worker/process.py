@@ -63,7 +63,7 @@ def tie_to_parent(parent_pid: int) -> None:
         os._exit(1)
 
 
-def offer_to_oom_killer(device: Device | None) -> None:
+def prefer_as_oom_victim(device: Device | None) -> None:
     """Have the kernel kill this process before other processes when memory of the host runs out.
 
     This is done only if `device` is the CPU, on which cases take memory of the host.

@@ -91,7 +91,7 @@ class SessionRunner:
             if criterion.is_failure and not self.is_compiled:
                 return self._decide_failure(criterion, *stack_options)
             if criterion.outcome is Outcome.REGRESSED:
-                return self._decide_time(criterion, good_python, *stack_options)
+                return self._decide_by_times(criterion, good_python, *stack_options)
             result = self.run_against(good_python, *stack_options)
             return criterion.status_of_session(result) or Status.UNTESTABLE, criterion.reason_text(
                 result
@@ -99,13 +99,13 @@ class SessionRunner:
         except SessionError as error:
             return Status.UNTESTABLE, str(error)
 
-    def _decide_time(
+    def _decide_by_times(
         self, criterion: Criterion, good_python: str, *stack_options: str
     ) -> tuple[Status, str]:
         """Run sessions until the times show whether a release is good or bad.
 
-        Returns the status of the release and its reason. A release is untestable if the times do
-        not show it after the most sessions.
+        Returns the status of the release and its reason. A release is untestable if the times
+        still do not show it after the maximum number of sessions.
         """
         log_ratios: list[float] = []
         for _ in range(_MOST_SESSIONS):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 import re
 
-from busbw.report.figures import CASE_LABELS, Figure, document_figure_values
+from busbw.report.figures import CASE_LABELS, Figure, figure_values_for_documents
 from busbw.session.record import View
 from busbw.session.state import JudgedSession
 
@@ -51,7 +51,7 @@ def metrics_text(judged_session: JudgedSession) -> str:
     has_wrong_value = add_gauge("case_wrong", "1 for a case with a wrong value", *_LABELS)
     outcome_of = add_gauge("case_outcome", "1 for the outcome of the case", *_LABELS, "outcome")
     present = dict.fromkeys(
-        figure for verdict in verdicts for figure in document_figure_values(verdict)
+        figure for verdict in verdicts for figure in figure_values_for_documents(verdict)
     )
     figures = {figure: add_gauge(*_metric_name_and_help(figure), *_LABELS) for figure in present}
     for verdict in verdicts:
@@ -59,7 +59,7 @@ def metrics_text(judged_session: JudgedSession) -> str:
         failed.labels(*labels).set(verdict.failed)
         has_wrong_value.labels(*labels).set(verdict.has_wrong_result)
         outcome_of.labels(*labels, verdict.outcome.value).set(1)
-        for figure, value in document_figure_values(verdict).items():
+        for figure, value in figure_values_for_documents(verdict).items():
             if value is not None:
                 figures[figure].labels(*labels).set(value)
     return generate_latest(registry).decode("utf-8")

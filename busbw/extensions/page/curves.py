@@ -58,7 +58,7 @@ def curves_of(session: MeasuredSessionRecord) -> list[MeasuredCurve]:
     return sorted(curves, key=lambda curve: not any(v.failed for v in curve.verdicts))
 
 
-def _distinguishing_texts(curve: MeasuredCurve) -> list[str]:
+def _label_parts(curve: MeasuredCurve) -> list[str]:
     """Return texts that can tell a curve from other curves, the most useful text first.
 
     Every curve has the same number of texts in the same order. A text may be empty.
@@ -92,7 +92,7 @@ def curves_by_name(curves: Sequence[MeasuredCurve]) -> dict[str, MeasuredCurve]:
     A name has the framework and the strategy and, if curves share these, further properties in
     which the curves differ, such as the dtype.
     """
-    first, *others = [*zip(*map(_distinguishing_texts, curves))] or [()]
+    first, *others = [*zip(*map(_label_parts, curves))] or [()]
     names = list(first)
     for words in others:
         if len(set(words)) > 1 and len(set(names)) < len(names):
@@ -107,7 +107,7 @@ def curves_by_name(curves: Sequence[MeasuredCurve]) -> dict[str, MeasuredCurve]:
 
 def shared_properties_text(curves: Sequence[MeasuredCurve]) -> str:
     """Return a text with the properties that all curves have, such as the dtype and the device."""
-    texts = list(map(set, zip(*map(_distinguishing_texts, curves))))[2:14]
+    texts = list(map(set, zip(*map(_label_parts, curves))))[2:14]
     return " · ".join(text for same in texts if len(same) == 1 for text in same if text)
 
 

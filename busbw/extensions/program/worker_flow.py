@@ -57,7 +57,10 @@ _NOTHING = _CarriedCollectives(())
 
 
 def started_chains(module: Module) -> Mapping[str, AbstractSet[str]]:
-    """Return the chain ids of the asynchronous collectives that each computation starts."""
+    """Return the ids of the asynchronous collectives that each computation starts.
+
+    Each instruction of such a collective, from its start to its end, has the same ``chain_id``.
+    """
     texts = {
         name: "".join(instruction.text for instruction in computation)
         for name, computation in module.computations.items()

@@ -140,8 +140,9 @@ class Fit:
 def fit_pairs(times_s: Mapping[HostGroup, float], healthy_hosts: Collection[str] = ()) -> Fit:
     """Return the Fit of pairs of hosts, in which each host was measured with most other hosts.
 
-    The excess of a host is the lower median of its pairs, because a slow partner or a single slow
-    link makes only few pairs slow. The excess of a link is what its slower host does not explain.
+    The excess of a host is the lower median of the excesses of its pairs, because a slow partner or
+    a single slow link makes only few pairs slow. The excess of a link is the excess of its pair
+    minus the larger excess of its two hosts.
 
     Args:
         times_s: The time of each pair in seconds.

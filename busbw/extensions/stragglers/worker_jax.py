@@ -199,10 +199,10 @@ def _time_permutes(
     payload_bytes: int,
     recording: Recording,
 ) -> dict[str, RowsByRank]:
-    """Return the times of the permutes of each direction, read from a recording.
+    """Run the permutes of each direction while the profiler records them, and return their times.
 
-    `local_chip_count` is the number of chips of this process. Raises MeasuringError if the
-    recording lacks a permute.
+    Each permute runs `rounds` times. `local_chip_count` is the number of chips of this process, and
+    `recording` the profiler. Raises MeasuringError if the recording lacks a permute.
     """
     lowered = lower_permutes(devices, payload_bytes)
     compiled = lowered.compile()

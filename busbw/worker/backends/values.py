@@ -158,9 +158,10 @@ class ExactValues:
                 elements if that number is wrong.
 
         """
-        if result.shape[0] != self.result_elements:
+        if result.shape[0] != self.result_element_count:
             raise wrong_result(
-                f"rank {rank} holds {result.shape[0]} elements, expected {self.result_elements}"
+                f"rank {rank} holds {result.shape[0]} elements, "
+                f"expected {self.result_element_count}"
             )
         for begin, chunk, exact in chunks_with_exact_values(
             self.values_after(rank, draw, iterations), result
@@ -173,7 +174,7 @@ class ExactValues:
         return int(result.shape[0])
 
     @property
-    def result_elements(self) -> int:
+    def result_element_count(self) -> int:
         """The number of elements of a rank's result."""
         size = self.collective.output_bytes(self.case.payload_bytes, self.case.group_size)
         return size // int(np.dtype(self.dtype).itemsize)

@@ -21,7 +21,7 @@ def session(surroundings: Mapping[str, str], minutes: float = 0.0) -> Session:
 
 
 def changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
-    return session(now).changes_since(session(before), "jax")
+    return session(now).stack_changes_since(session(before), "jax")
 
 
 def test_versions_and_flags_that_changed_or_are_new_or_were_removed_are_listed_as_changes() -> None:
@@ -67,6 +67,9 @@ def test_the_changes_between_two_sessions_include_only_changes_of_the_requested_
         )
         for version in ("2", "3")
     )
-    assert now.changes_since(before, "tensorflow") == ("tensorflow 2 -> 3",)
-    assert now.changes_since(before, "jax") == ()
-    assert now.changes_since(Session.from_records({ONE: build.session(1e-3)}), "tensorflow") == ()
+    assert now.stack_changes_since(before, "tensorflow") == ("tensorflow 2 -> 3",)
+    assert now.stack_changes_since(before, "jax") == ()
+    assert (
+        now.stack_changes_since(Session.from_records({ONE: build.session(1e-3)}), "tensorflow")
+        == ()
+    )

@@ -238,7 +238,7 @@ def _compile_device_check(
 
     shapes = [
         jax.ShapeDtypeStruct(shape, case.dtype, sharding=sharding)
-        for shape in (expected_results(0, 1).shape, (case.ranks * values.result_elements,))
+        for shape in (expected_results(0, 1).shape, (case.ranks * values.result_element_count,))
     ]
     compiled = lower_over_mesh(mesh, _count_wrong_chunks, shapes, sharding.spec).compile()
 
