@@ -48,14 +48,14 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
             parser.addini(f"busbw_{option.name}", text, type="linelist", default=[])
 
 
-def load_file(session: pytest.Session, name: str) -> Any:
+def load_module(session: pytest.Session, name: str) -> Any:
     """Return the module `name` of this folder; the first call registers all modules with hooks."""
     manager = session.config.pluginmanager
     if not manager.hasplugin(f"{__name__}.run"):
         for file in _FILES:
             manager.import_plugin(f"{__name__}.{file}")
         # pytest calls cleanups after all hooks, which may change the exit code.
-        session.config.add_cleanup(lambda: load_file(session, "run").check_exit_code(session))
+        session.config.add_cleanup(lambda: load_module(session, "run").check_exit_code(session))
     return manager.get_plugin(f"{__name__}.{name}")
 
 
@@ -64,7 +64,7 @@ def _read_verdict(request: pytest.FixtureRequest) -> Verdict:
 
     All cases are run before the first test.
     """
-    verdict: Verdict = load_file(request.session, "items").verdict_of(request)
+    verdict: Verdict = load_module(request.session, "items").verdict_of(request)
     return verdict
 
 
@@ -80,7 +80,7 @@ def pytest_pycollect_makeitem(
         return None
     fixtures = set(FIXTURES).intersection(inspect.signature(obj).parameters)
     return (
-        load_file(collector.session, "items").skip_other_modes(collector.config, fixtures)
+        load_module(collector.session, "items").skip_other_modes(collector.config, fixtures)
         if fixtures
         else None
     )
@@ -88,4 +88,4 @@ def pytest_pycollect_makeitem(
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if set(FIXTURES).intersection(metafunc.fixturenames):
-        load_file(metafunc.definition.session, "items").parametrize_test(metafunc)
+        load_module(metafunc.definition.session, "items").parametrize_test(metafunc)

@@ -193,7 +193,7 @@ def conclusion_lines(
     session_verdict: SessionVerdict,
     failing_since_texts: Sequence[str] = (),
 ) -> list[TextLine]:
-    """Return the lines that end the terminal output; the verdict on the session is the last line.
+    """Return the lines that end the terminal output; the last one is the verdict on the session.
 
     The lines of failed cases come first. They are followed by `failing_since_texts`, which say
     since when cases fail.

@@ -42,7 +42,7 @@ _LENGTHENING = 8
 
 # A single sample is enough, or a single call for warming up, if it takes more than this many times
 # the plan's sampling budget.
-_LONG_SAMPLING_BUDGETS = 7.0
+_LONG_BUDGET_FACTOR = 7.0
 _LONG_WARM_UP_BUDGETS = 4.0
 
 # A call costs much less than the sampling budget. If a short chain takes longer than the budget,
@@ -187,8 +187,8 @@ class Sampler:
         count, plan = len(self._chain_times_s), self.plan
         may_stop = self.may_stop(count, self._spent_s, MIN_SAMPLES)
         # After a stall in short chains, more of these chains show how long they really take.
-        is_short = self._spent_s <= _LONG_SAMPLING_BUDGETS * plan.budget_s
-        has_time = count < plan.samples and (is_short or count < _SAMPLES_AFTER_STALL)
+        is_within_long_budget = self._spent_s <= _LONG_BUDGET_FACTOR * plan.budget_s
+        has_time = count < plan.samples and (is_within_long_budget or count < _SAMPLES_AFTER_STALL)
         return may_stop and (self._times_single_calls or not has_time or self._has_plausible_slopes)
 
     @property
@@ -209,7 +209,7 @@ class Sampler:
         It may stop after the plan's number of samples, or after the plan's budget if there are at
         least `min_samples`. After many times the budget a single sample is enough.
         """
-        if spent_s > _LONG_SAMPLING_BUDGETS * self.plan.budget_s:
+        if spent_s > _LONG_BUDGET_FACTOR * self.plan.budget_s:
             min_samples = 1
         return sample_count >= self.plan.samples or (
             sample_count >= min_samples and spent_s > self.plan.budget_s
