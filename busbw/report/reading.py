@@ -235,8 +235,8 @@ def session_of_results(results: Results, name: str) -> MeasuredSessionRecord:
     for number, row in enumerate(results.cases):
         case, spec, location = row.case, row.spec, f"cases[{number}]"
         check_collective(case, f"{location}.case")
-        runs = _with_checked_extra_values(row.launches, f"{location}.launches")
-        reference = _with_checked_extra_values(
+        runs = _with_converted_extra_values(row.launches, f"{location}.launches")
+        reference = _with_converted_extra_values(
             row.reference_launches, f"{location}.reference_launches"
         )
         if case is not None and (runs or row.failures):
@@ -262,7 +262,7 @@ def session_of_results(results: Results, name: str) -> MeasuredSessionRecord:
     )
 
 
-def _with_checked_extra_values(runs: Sequence[Run], location: str) -> tuple[Run, ...]:
+def _with_converted_extra_values(runs: Sequence[Run], location: str) -> tuple[Run, ...]:
     """Return launches with extra values that are converted from JSON to the types of extensions.
 
     Raises WireError if a value does not fit its type. `location` is the path of the launches in the

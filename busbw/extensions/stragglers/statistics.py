@@ -142,7 +142,7 @@ def fit_pairs(times_s: Mapping[HostGroup, float], healthy_hosts: Collection[str]
 
     The excess of a host is the lower median of the excesses of its pairs, because a slow partner or
     a single slow link makes only few pairs slow. The excess of a link is the excess of its pair
-    minus the larger excess of its two hosts.
+    minus the larger excess of its two hosts, if that excess is positive.
 
     Args:
         times_s: The time of each pair in seconds.

@@ -202,7 +202,7 @@ def _time_permutes(
     """Run the permutes of each direction while the profiler records them, and return their times.
 
     Each permute runs `rounds` times. `local_chip_count` is the number of chips of this process, and
-    `recording` the profiler. Raises MeasuringError if the recording lacks a permute.
+    `recording` starts the profiler. Raises MeasuringError if the recording lacks a permute.
     """
     lowered = lower_permutes(devices, payload_bytes)
     compiled = lowered.compile()
