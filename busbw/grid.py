@@ -37,9 +37,9 @@ def select_specs(request: GridOptions) -> tuple[CaseSpec, ...]:
     A framework gets only the collectives and strategies that it supports.
 
     Raises:
-        GridError: A framework that the user named supports no combination. Or a collective has no
-            requested placement or reduce op, a payload is not a whole number of elements, or no
-            CaseSpec is left.
+        GridError: A framework that the user named supports no combination. Or a collective supports
+            none of the requested placements or reduce operations, a payload is not a whole number
+            of elements of a dtype, or no CaseSpec is left.
 
     """
     reasons = {
@@ -276,7 +276,10 @@ def _reachable_devices(
 
 
 def _single_rank_text(devices: DeviceSet, framework: str) -> str:
-    """Return a text that says why a single device cannot be measured, and how it could be."""
+    """Return a text that says why a single device cannot be measured.
+
+    For a GPU that processes can share, the text says how it could be measured.
+    """
     text = f"{devices.ranks} rank ({devices.device_kind}), two are needed"
     if devices.device is Device.TPU:
         return f"{text}, and two processes cannot share a chip: libtpu belongs to one process"
@@ -345,7 +348,7 @@ def _resolve_strategy(spec: CaseSpec, devices: DeviceSet) -> str:
     not have on these devices.
     """
     if spec.collective != "all_reduce" and spec.strategy == "default":
-        return FRAMEWORKS[spec.framework].only_strategy
+        return FRAMEWORKS[spec.framework].strategy_of_other_collectives
     strategy = devices.strategies.get(spec.strategy)
     if strategy is None or spec.collective != "all_reduce":
         names = sorted(set(devices.strategies)) if spec.collective == "all_reduce" else ["default"]

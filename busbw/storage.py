@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 # It is five times the size of the results of all cases with a hundred launches each.
-MOST_BYTES = 128 * 2**20
+MAX_DOCUMENT_BYTES = 128 * 2**20
 
 # Sessions with different values of this variable do not wait for each other. Tests set it.
 MACHINE_VARIABLE = "BUSBW_MACHINE"
@@ -60,7 +60,7 @@ def reraise_as(
         raise error_type(f"{where}{error_text(error)}") from error
 
 
-def read(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
+def read(path: Path, most_bytes: int = MAX_DOCUMENT_BYTES) -> bytes:
     """Return the content of a file.
 
     Raises InputError if it cannot be read or is not a regular file, and TooLargeError if it has
@@ -74,11 +74,13 @@ def read(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
                 raise InputError("is not a regular file")
             # A file can grow while it is read, and files of /proc have a size of 0.
             content = (
-                file.read(status.st_size + MOST_BYTES) if status.st_size <= most_bytes else None
+                file.read(status.st_size + MAX_DOCUMENT_BYTES)
+                if status.st_size <= most_bytes
+                else None
             )
     except (OSError, ValueError) as error:
         raise InputError(getattr(error, "strerror", None) or str(error)) from error
-    if content is None or len(content) > min(most_bytes, status.st_size + MOST_BYTES - 1):
+    if content is None or len(content) > min(most_bytes, status.st_size + MAX_DOCUMENT_BYTES - 1):
         raise TooLargeError(f"has more than {most_bytes} bytes")
     return content
 
@@ -100,7 +102,7 @@ def check_no_dangling_link(path: Path) -> None:
             raise InputError(f"{link} is a link to nothing")
 
 
-def gunzip(content: bytes, most_bytes: int = MOST_BYTES) -> bytes:
+def gunzip(content: bytes, most_bytes: int = MAX_DOCUMENT_BYTES) -> bytes:
     """Return the unpacked `content` if gzip packed it, and otherwise `content` itself.
 
     Raises InputError if the content is damaged, and TooLargeError if it unpacks to more than

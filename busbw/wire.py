@@ -283,7 +283,7 @@ def _read_validated(kind: Any, read_value: _Reader, document: Any, location: str
 def _read_dataclass(kind: Any, document: Any, location: str) -> Any:
     if not isinstance(document, dict):
         raise WireError(f"{location}: expected an object, got {_short_repr(document)}")
-    readers, required = _field_readers(kind)
+    readers, required = _readers_and_required_fields(kind)
     if not document.keys() <= readers.keys():
         unknown = min(set(document) - set(readers))
         raise WireError(
@@ -297,7 +297,7 @@ def _read_dataclass(kind: Any, document: Any, location: str) -> Any:
 
 
 @functools.cache
-def _field_readers(kind: Any) -> tuple[Mapping[str, _Reader], frozenset[str]]:
+def _readers_and_required_fields(kind: Any) -> tuple[Mapping[str, _Reader], frozenset[str]]:
     """Return the reader of each field of a dataclass, and the names of fields without a default."""
     hints = typing.get_type_hints(kind, include_extras=True)
     fields, missing = dataclasses.fields(kind), dataclasses.MISSING

@@ -193,7 +193,7 @@ def _differences(
             outcomes.improved[device],
         ),
         "window": (
-            [product.loss_states[case].window is not None for case in cases],
+            [product.latest_losses[case].window is not None for case in cases],
             outcomes.window[device],
         ),
         "launches": (

@@ -255,7 +255,7 @@ class Judge:
         farthest = np.stack(self.extremes[-rule.level_session_count :]).max(0)
         third = np.sort(farthest, axis=1)[:, -min(3, farthest.shape[1])]
         heavy = (third > rule.heavy_tail_sigmas) & (residuals >= rule.min_residual_count_for_tails)
-        return np.where(heavy, np.maximum(factor, rule.heavy_tail_factor * third), factor)
+        return np.where(heavy, np.maximum(factor, rule.heavy_tail_residual_factor * third), factor)
 
     # The limits and deviations of the launches of this session.
 

@@ -95,7 +95,7 @@ def judge(
         regressed_cases=frozenset(
             case
             for case, direction in directions
-            if direction == 1 or assessment.loss_states[case].loss
+            if direction == 1 or assessment.latest_losses[case].loss
         ),
         improved_cases=frozenset(case for case, direction in directions if direction == -1),
         undetectable_count=sum(

@@ -186,8 +186,8 @@ def split_passed_words(
 ) -> tuple[Sequence[str], Sequence[str]]:
     """Split the words of a command line at ``--``, and return the words before and after it.
 
-    If the module `command` has no `PASSES_ON`, all words are before it: only such a command passes
-    words on to another command.
+    Words are split only if the module `command` has a true `PASSES_ON`, since such a command passes
+    words on to another command. Otherwise all words are before the split.
     """
     is_split = getattr(command, "PASSES_ON", False) and "--" in words
     end = words.index("--") if is_split else len(words)

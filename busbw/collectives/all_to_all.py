@@ -14,8 +14,9 @@ from .base import AbstractCollective, ReduceBlocks, T
 class AllToAll(AbstractCollective):
     """The all-to-all: a rank's input has a block for each rank, its output a block from each rank.
 
-    Input and output are n blocks (S bytes). XLA cuts and joins the blocks, and on TPUs transposes
-    their layout. These copies are counted, and are part of the measured time.
+    Input and output are n blocks each, together S bytes (the payload). XLA cuts and joins the
+    blocks, and on TPUs transposes their layout. These copies are counted, and are part of the
+    measured time.
     """
 
     name = "all_to_all"

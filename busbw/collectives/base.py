@@ -261,7 +261,7 @@ def replica_groups_of(line: str, ranks: int) -> tuple[tuple[int, ...], ...] | No
     if math.prod(dims) != group_size.ranks:
         return None
     places = _numbers_of_transposed_array(dims, axis_order)
-    ranks_of_mesh, size = _ranks_of_mesh(line, group_size.ranks), group_size.size
+    ranks_of_mesh, size = _mesh_ranks_in_hlo(line, group_size.ranks), group_size.size
     if not sorted(places) == sorted(ranks_of_mesh) == list(range(group_size.ranks)):
         return None
     ranks_in_order = [ranks_of_mesh[place] for place in places]
@@ -282,17 +282,17 @@ def _numbers_of_transposed_array(dims: Sequence[int], axis_order: Sequence[int])
     ]
 
 
-def _ranks_of_mesh(line: str, ranks: int) -> Sequence[int]:
+def _mesh_ranks_in_hlo(line: str, rank_count: int) -> Sequence[int]:
     """Return the ranks of a mesh in an HLO line, with the last axis of the mesh running fastest.
 
     They are in order if the line does not name them. The result is empty if the line names another
-    number of ranks than `ranks`.
+    number of ranks than `rank_count`.
     """
     mesh = _MESH.search(line)
     if mesh is None or not (mesh["listed"] or mesh["dims"]):
-        return range(ranks)
+        return range(rank_count)
     dims = _whole_numbers(mesh["dims"] or "")
-    if mesh["listed"] or math.prod(dims) != ranks:
+    if mesh["listed"] or math.prod(dims) != rank_count:
         return _whole_numbers(mesh["listed"] or "")
     return _numbers_of_transposed_array(dims, _axis_order(mesh["axis_order"], dims))
 

@@ -22,7 +22,7 @@ from .transport import (
     IncomparableHostsError,
     Request,
     Transport,
-    WorkerStarter,
+    WorkerSpec,
 )
 
 # Importing a framework takes long if its files are not in the page cache of the host.
@@ -53,12 +53,12 @@ class Executor(contextlib.AbstractContextManager["Executor"]):
     def __exit__(self, *error: object) -> None:
         self.kill()
 
-    def start(self, starter: WorkerStarter, launch: LaunchId) -> Group:
+    def start(self, worker_spec: WorkerSpec, launch: LaunchId) -> Group:
         """Start the workers of a launch, and return their group without waiting for the workers.
 
         Raises HostError if a worker cannot be started.
         """
-        group = Group(self.transport, starter, launch)
+        group = Group(self.transport, worker_spec, launch)
         self._groups.append(group)
         if self.is_stopped:
             group.interrupt()
@@ -75,8 +75,8 @@ class Executor(contextlib.AbstractContextManager["Executor"]):
             return failure or group
         # The log of a single process is named after its launch, so the second process needs another
         # name. The logs of a group are named after the index of a member, too, and are appended to.
-        is_alone = group.starter.cluster == ALONE
-        other = self.start(group.starter, replace(group.launch, is_replacement=is_alone))
+        is_alone = group.worker_spec.cluster == ALONE
+        other = self.start(group.worker_spec, replace(group.launch, is_replacement=is_alone))
         return other.wait_until_ready(START_TIMEOUT_S) or other
 
     def should_start_again(self, failure: Failure) -> bool:
@@ -91,12 +91,13 @@ class Executor(contextlib.AbstractContextManager["Executor"]):
             self.on_note(f"launch {failure.launch}: {failure.message}; it was started once more")
         return should_start_again
 
-    def open_group(self, starter: WorkerStarter, launch: LaunchId) -> Group | Failure:
+    def open_group(self, worker_spec: WorkerSpec, launch: LaunchId) -> Group | Failure:
         """Start the workers of a launch, and wait until they are ready for requests.
 
-        Returns their group, or a Failure if they did not become ready.
+        Returns their group, or a Failure if they did not become ready. Raises HostError if a worker
+        cannot be started.
         """
-        return self.wait_until_ready(self.start(starter, launch))
+        return self.wait_until_ready(self.start(worker_spec, launch))
 
     def close_group(self, group: Group) -> None:
         """Let the workers of `group` exit; tell the user if a worker had to be killed."""
@@ -144,7 +145,7 @@ def is_cut_short(failure: Failure) -> bool:
     return is_ended or (failure.exit_code or 0) < 0
 
 
-def probe(starter: WorkerStarter, executor: Executor) -> Probe:
+def probe(worker_spec: WorkerSpec, executor: Executor) -> Probe:
     """Start a worker that looks for devices, and return the devices and versions that it finds.
 
     If the worker hangs or a signal ends it, a second worker is started.
@@ -155,21 +156,21 @@ def probe(starter: WorkerStarter, executor: Executor) -> Probe:
         HostError: any other failure.
 
     """
-    answer = _try_probe(starter, executor, _PROBE_LAUNCH)
+    answer = _try_probe(worker_spec, executor, _PROBE_LAUNCH)
     if isinstance(answer, Failure) and executor.should_start_again(answer):
-        answer = _try_probe(starter, executor, replace(_PROBE_LAUNCH, is_replacement=True))
+        answer = _try_probe(worker_spec, executor, replace(_PROBE_LAUNCH, is_replacement=True))
     if isinstance(answer, Probe):
         return answer
     kind: type[HostError] = HostLostError if is_cut_short(answer) else HostError
     if answer.kind is FailureKind.WRONG_WORLD:
         kind = IncomparableHostsError
-    # A starter without an interpreter uses the interpreter of this process, which needs no name.
-    raise kind(": ".join(filter(None, (starter.framework, starter.python, answer.message))))
+    # A WorkerSpec without an interpreter uses that of this process, which needs no name here.
+    raise kind(": ".join(filter(None, (worker_spec.framework, worker_spec.python, answer.message))))
 
 
-def _try_probe(starter: WorkerStarter, executor: Executor, launch: LaunchId) -> Probe | Failure:
-    activity = f"looking for devices with {starter.framework}"
-    group = executor.start(starter, launch)
+def _try_probe(worker_spec: WorkerSpec, executor: Executor, launch: LaunchId) -> Probe | Failure:
+    activity = f"looking for devices with {worker_spec.framework}"
+    group = executor.start(worker_spec, launch)
     answer: Probe | Failure | None = group.wait_until_ready(START_TIMEOUT_S, activity)
     if answer is None:
         answer = group.ask(Request("probe", Probe), START_TIMEOUT_S, activity)

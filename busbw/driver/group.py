@@ -22,7 +22,7 @@ from busbw.model.machine import ALONE, ClusterMember, Probe
 from busbw.model.words import FailureKind
 
 from .logs import failure_of_exit
-from .transport import Ending, Exit, Reply, Request, T, Transport, Worker, WorkerStarter
+from .transport import Ending, Exit, Reply, Request, T, Transport, Worker, WorkerSpec
 
 # After a process has failed, the other processes are watched for this time: the failure of another
 # process may be the cause, and may be seen a little later.
@@ -46,26 +46,29 @@ _LARGEST_FIELDS = (
 class Group:
     """The running worker processes of one launch.
 
-    The constructor starts the workers as `starter` says, and raises HostError if a worker cannot be
-    started. `members` are the workers in the order of their indices, empty once all have ended.
+    The constructor starts the workers as `worker_spec` says, and raises HostError if a worker
+    cannot be started. `members` are the workers in the order of their indices, empty once all have
+    ended.
     """
 
     def __init__(
         self,
         transport: Transport,
-        starter: WorkerStarter,
+        worker_spec: WorkerSpec,
         launch: LaunchId,
     ) -> None:
         self.launch = launch
-        self.starter = starter
+        self.worker_spec = worker_spec
         self.members: list[Worker] = []
         cluster_members: Sequence[ClusterMember | None] = (None,)
         try:
-            if starter.cluster != ALONE:
-                cluster_members = transport.cluster_members(starter.cluster)
+            if worker_spec.cluster != ALONE:
+                cluster_members = transport.cluster_members(worker_spec.cluster)
             for member in cluster_members:
                 index = "" if member is None else f"worker{member.index}"
-                self.members.append(transport.start(starter, replace(launch, member=index), member))
+                self.members.append(
+                    transport.start(worker_spec, replace(launch, member=index), member)
+                )
         except BaseException:
             self.kill()
             raise
@@ -245,7 +248,7 @@ class Group:
         )
 
     def _member_name(self, index: int) -> str:
-        name = "" if self.starter.cluster == ALONE else f"worker {index}"
+        name = "" if self.worker_spec.cluster == ALONE else f"worker {index}"
         return " on ".join(filter(None, (name, self.members[index].host)))
 
 

@@ -28,7 +28,7 @@ from busbw.model.machine import Cluster, ClusterMember, cluster_members
 
 from . import logs
 from .bundle import Bundle, PrivateFolder
-from .transport import Ending, Exit, HostError, Transport, Worker, WorkerStarter
+from .transport import Ending, Exit, HostError, Transport, Worker, WorkerSpec
 
 # How long a worker may take to print its stack before it is killed, and to exit by itself.
 STACK_GRACE_S = 1.0
@@ -75,20 +75,20 @@ _REMEDIES = {
 
 
 def worker_environment(
-    starter: WorkerStarter,
+    worker_spec: WorkerSpec,
     inherited_variables: Mapping[str, str],
     member: ClusterMember | None = None,
 ) -> dict[str, str]:
-    """Return the variables of a worker: `inherited_variables` with the changes of `starter`.
+    """Return the variables of a worker: `inherited_variables` with the changes of `worker_spec`.
 
     Python may write byte code, so that the next worker starts faster. Another interpreter than the
     interpreter of this process does not get PYTHONPATH and PYTHONHOME. A `member` of a
     group connects to the hosts of its group without a proxy; None is a single process.
     """
-    is_foreign = starter.python not in ("", sys.executable)
-    removed = {*starter.unset_variables, *(_INTERPRETER_VARIABLES if is_foreign else ())}
+    is_foreign = worker_spec.python not in ("", sys.executable)
+    removed = {*worker_spec.unset_variables, *(_INTERPRETER_VARIABLES if is_foreign else ())}
     kept = {name: value for name, value in inherited_variables.items() if name not in removed}
-    environment = {**starter.default_variables, **kept, **starter.environment}
+    environment = {**worker_spec.default_variables, **kept, **worker_spec.environment}
     environment |= proxy_exception(environment, member.host_names if member is not None else ())
     environment = variables.with_huge_pages(environment)
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -150,7 +150,7 @@ def command_tied_to(parent: int, command: Sequence[str]) -> list[str]:
 
 
 class LocalWorker(Worker):
-    """A worker process on this host, which the constructor starts as `starter` says.
+    """A worker process on this host, which the constructor starts as `worker_spec` says.
 
     The process runs the files in `folder`. `member` is its index in a group and the addresses of
     the group, None for a single process. The constructor raises OSError if the system cannot start
@@ -160,7 +160,7 @@ class LocalWorker(Worker):
 
     def __init__(
         self,
-        starter: WorkerStarter,
+        worker_spec: WorkerSpec,
         folder: PrivateFolder,
         launch: LaunchId,
         member: ClusterMember | None = None,
@@ -169,18 +169,18 @@ class LocalWorker(Worker):
         self._kill_at_s = math.inf
         self._is_hung = False
         self._exit: Exit | None = None
-        self._log = folder.path / f"{launch}.{starter.framework}.log"
+        self._log = folder.path / f"{launch}.{worker_spec.framework}.log"
         self._log.touch()
         self._mark_log()
         # Temporary files of a worker that is killed are removed with the folder.
         temporary = {"TMPDIR": str(folder.temporary_folder)}
-        self._environment = {**worker_environment(starter, os.environ, member), **temporary}
+        self._environment = {**worker_environment(worker_spec, os.environ, member), **temporary}
         self._socket, worker_socket = socket.socketpair()
         descriptor = worker_socket.fileno()
         try:
             with worker_socket, self._log.open("ab") as log:
                 self._process = start_child(
-                    _worker_command(starter, folder, launch, member, descriptor),
+                    _worker_command(worker_spec, folder, launch, member, descriptor),
                     (subprocess.DEVNULL, log.fileno(), log.fileno()),
                     self._environment,
                     (descriptor,),
@@ -270,24 +270,24 @@ class LocalWorker(Worker):
 
 
 def _worker_command(
-    starter: WorkerStarter,
+    worker_spec: WorkerSpec,
     folder: PrivateFolder,
     launch: LaunchId,
     member: ClusterMember | None,
     descriptor: int,
 ) -> list[str]:
     options = {
-        "framework": starter.framework,
-        "service": starter.service,
-        "device": starter.device or None,
-        "ranks": starter.ranks,
+        "framework": worker_spec.framework,
+        "service": worker_spec.service,
+        "device": worker_spec.device or None,
+        "ranks": worker_spec.ranks,
         "member": json.dumps(wire.to_json(member)) if member is not None else None,
         "launch": launch,
         "parent": os.getpid(),
         "socket": descriptor,
     }
     arguments = [f"--{name}={value}" for name, value in options.items() if value is not None]
-    return [starter.python or sys.executable, str(folder.path), *arguments]
+    return [worker_spec.python or sys.executable, str(folder.path), *arguments]
 
 
 def oom_kill_count(vmstat: Path = Path("/proc/vmstat")) -> int:
@@ -347,10 +347,10 @@ class LocalTransport(Transport):
         return cluster_members(cluster, (f"127.0.0.1:{port}" for port in ports))
 
     def start(
-        self, starter: WorkerStarter, launch: LaunchId, member: ClusterMember | None
+        self, worker_spec: WorkerSpec, launch: LaunchId, member: ClusterMember | None
     ) -> Worker:
         try:
-            return LocalWorker(starter, self._bundle, launch, member)
+            return LocalWorker(worker_spec, self._bundle, launch, member)
         except OSError as error:
             limit = logs.least_pids_limit()
             most = "" if limit is None else f"; pids.max is {limit}"

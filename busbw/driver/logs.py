@@ -10,9 +10,9 @@ threads; both versions of control groups are read, below a folder `root` with `p
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 from busbw.model.launch import Failure, LaunchId
@@ -40,17 +40,22 @@ def least_pids_limit(root: Path = Path("/")) -> int | None:
     return min((int(text) for text in texts if text.isdecimal()), default=None)
 
 
-def _cgroup_folders(root: Path) -> Iterator[Path]:
-    """Yield the folders of the cgroups of this process, each before the cgroup that contains it.
+@functools.cache
+def _cgroup_folders(root: Path) -> tuple[Path, ...]:
+    """Return the folders of the cgroups that limit the processes of this process.
 
-    In a container the path of a cgroup may be its path on the host. Then the first folders do not
-    exist. The last folders, above the place where cgroups are mounted, contain no limit.
+    Each folder stands before the folder of the cgroup that contains it. In a container the path of
+    a cgroup may be its path on the host. Then the first folders do not exist, and are left out.
+    The paths are remembered, because the refusals are counted before each request to a worker.
     """
-    for line in _text_or_empty(root / "proc/self/cgroup").splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controllers in ("", "pids"):
-            group = root / "sys/fs/cgroup" / controllers / path.lstrip("/")
-            yield from (group, *group.parents)
+    lines = (line.split(":", 2) for line in _text_or_empty(root / "proc/self/cgroup").splitlines())
+    groups = (
+        root / "sys/fs/cgroup" / controllers / path.lstrip("/")
+        for _, controllers, path in lines
+        if controllers in ("", "pids")
+    )
+    folders = (folder for group in groups for folder in (group, *group.parents))
+    return tuple(folder for folder in folders if (folder / "pids.max").is_file())
 
 
 def _text_or_empty(path: Path) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 
 from busbw.driver.executor import Executor
 from busbw.driver.group import Group
-from busbw.driver.transport import Request, WorkerStarter
+from busbw.driver.transport import Request, WorkerSpec
 from busbw.model.case import Case
 from busbw.model.launch import Failure, HostPace, Injection, LaunchId, Measurement, Plan, Run
 from busbw.model.machine import EnvironmentKey
@@ -44,11 +44,11 @@ class Side(enum.StrEnum):
 class Stack:
     """A stack to measure.
 
-    `starters` maps each framework to how its workers are started. `injection` is a loss to cause on
-    purpose in its workers, None for no loss.
+    `worker_specs` maps each framework to how its workers are started. `injection` is a loss to
+    cause on purpose in its workers, None for no loss.
     """
 
-    starters: Mapping[str, WorkerStarter]
+    worker_specs: Mapping[str, WorkerSpec]
     injection: Injection | None = None
 
 
@@ -184,7 +184,9 @@ class Schedule:
                     side=side.value if self._is_paired else "",
                     attempt=attempt,
                 )
-                groups[side] = self.executor.start(self.stacks[side].starters[framework], launch)
+                groups[side] = self.executor.start(
+                    self.stacks[side].worker_specs[framework], launch
+                )
             for side in sides:
                 begun = self.executor.wait_until_ready(groups[side])
                 if isinstance(begun, Failure):

@@ -43,7 +43,7 @@ class IncomparableHostsError(HostError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WorkerStarter:
+class WorkerSpec:
     """The command, the devices and the environment with which the workers of a launch are started.
 
     Args:
@@ -290,9 +290,9 @@ class Transport(ABC):
 
     @abstractmethod
     def start(
-        self, starter: WorkerStarter, launch: LaunchId, member: ClusterMember | None
+        self, worker_spec: WorkerSpec, launch: LaunchId, member: ClusterMember | None
     ) -> Worker:
-        """Start a worker process as `starter` says, and return it without waiting.
+        """Start a worker process as `worker_spec` says, and return it without waiting.
 
         `member` says which process of a group it is; None is a single process. Raises HostError if
         the worker cannot be started.

@@ -7,7 +7,7 @@ from busbw.model.case import Framework
 FRAMEWORK = Framework(
     name="fake",
     strategies=("default", "fake"),
-    only_strategy="fake",
+    strategy_of_other_collectives="fake",
     pip_extra="fake",
     packages=("busbw-fake",),
     can_share_devices=True,

@@ -7,7 +7,7 @@ from busbw.model.case import Framework
 FRAMEWORK = Framework(
     name="jax",
     strategies=("default", "psum"),
-    only_strategy="lax",
+    strategy_of_other_collectives="lax",
     pip_extra="jax",
     packages=("jax", "libtpu"),
     can_share_devices=True,

@@ -24,7 +24,7 @@ FRAMEWORK = Framework(
         "collective_nccl",
         "tpu",
     ),
-    only_strategy="tensorflow",
+    strategy_of_other_collectives="tensorflow",
     pip_extra="tf",
     packages=("tensorflow", "tensorflow-cpu", "tensorflow-tpu", "libtpu"),
     has_only_sums=True,

@@ -30,9 +30,10 @@ _OUTCOME_BY_FAILURE = {
 def measured_outcome(line: Line) -> Outcome | None:
     """Return how the measurement in a line of the history ended; None if nothing was measured.
 
-    It is the outcome of the line if the line has times, is FAILED or is OUT_OF_MEMORY. Otherwise
-    it follows from the failure: the line of a reference, which is not judged, says NO_BASELINE even
-    if the reference failed.
+    A line with times, and a line that is FAILED or OUT_OF_MEMORY, keeps its outcome. The outcome of
+    any other line is found from its failure: None without a failure or with a replaced dtype,
+    OUT_OF_MEMORY if memory ran out, else FAILED. The lines of references need it: a reference is
+    not judged, and its line says NO_BASELINE even if it failed.
     """
     if line.times_us or line.outcome in (Outcome.FAILED, Outcome.OUT_OF_MEMORY):
         return line.outcome

@@ -16,14 +16,14 @@ from busbw import metrics
 from busbw.model.case import Case, CaseSpec
 from busbw.model.launch import Failure, Measurement
 from busbw.model.stored import Baseline
-from busbw.model.verdict import Reference, TimeSummary, Verdict
+from busbw.model.verdict import LaunchTimeSummary, Reference, Verdict
 from busbw.model.words import Outcome, change_text, plural, seconds_text
 from busbw.stats.launches import launch_time_s, relative_mad
 
 from .decision import CaseLimits, LevelDecision, decide_direction
 from .noise import find_two_neighbours
 from .policy import Policy
-from .series import NO_LOSS, CaseTimes, LossState
+from .series import NO_LOSS, CaseTimes, SeriesLoss
 from .validity import (
     injection_notes,
     judge_failed_launches,
@@ -70,14 +70,14 @@ class JudgingSettings:
 
 def summarize_times(
     case: Case, times_s: Sequence[float], level_s: float | None = None
-) -> TimeSummary:
+) -> LaunchTimeSummary:
     """Summarize the times of a case's launches, one or more, in seconds.
 
     Bandwidths are computed from `level_s`, which replaces the median of `times_s`. If `level_s` is
     None, they are computed from the median.
     """
     median_s = statistics.median(times_s) if level_s is None else level_s
-    return TimeSummary(
+    return LaunchTimeSummary(
         times_s=tuple(times_s),
         median_s=median_s,
         best_s=min(times_s),
@@ -115,7 +115,7 @@ def judge_case(
     limits: CaseLimits | None,
     settings: JudgingSettings,
     *,
-    loss_state: LossState | None = None,
+    latest_loss: SeriesLoss | None = None,
     published_bandwidth: Reference | None = None,
 ) -> Ruling:
     """Judge one case against its baseline.
@@ -127,7 +127,7 @@ def judge_case(
         limits: Today's limits of the case; None if the baseline or today's measurement has no
             times.
         settings: The policy and the options of the session.
-        loss_state: The losses of the case over several sessions; None without a level.
+        latest_loss: The losses of the case over several sessions; None without a level.
         published_bandwidth: A bandwidth that others published, to show with the verdict.
 
     """
@@ -139,8 +139,8 @@ def judge_case(
     ):
         # Running out of memory under one artificial limit says nothing about another limit.
         baseline = None
-    loss_state = loss_state or NO_LOSS
-    judged = _judge_outcome(spec, measurement, baseline, limits, settings, loss_state)
+    latest_loss = latest_loss or NO_LOSS
+    judged = _judge_outcome(spec, measurement, baseline, limits, settings, latest_loss)
     return complete_verdict(judged, measurement, published=published_bandwidth)
 
 
@@ -157,7 +157,7 @@ def complete_verdict(ruling: Ruling, measurement: Measurement, **fields: Any) ->
     return replace(ruling, verdict=replace(verdict, case=measurement.case, notes=notes, **fields))
 
 
-def summarize_runs(measurement: Measurement) -> TimeSummary:
+def summarize_runs(measurement: Measurement) -> LaunchTimeSummary:
     """Summarize the runs of a measurement: its launches that gave times, at least one."""
     runs = measurement.runs
     dispatch_s = [run.dispatch_s for run in runs if run.dispatch_s is not None]
@@ -184,7 +184,7 @@ def _judge_outcome(
     baseline: Baseline | None,
     limits: CaseLimits | None,
     settings: JudgingSettings,
-    loss_state: LossState,
+    latest_loss: SeriesLoss,
 ) -> Ruling:
     """Return the ruling of the first check that applies, without the summary of launches."""
 
@@ -212,7 +212,7 @@ def _judge_outcome(
     if baseline.is_out_of_memory or limits is None:
         text = f"the baseline of {baseline.date} says out of memory and is stale"
         return rule_that(Outcome.IMPROVED, f"it fits now; {text}")
-    return _compare_with_level(spec, measurement, baseline, limits, settings, loss_state)
+    return _compare_with_level(spec, measurement, baseline, limits, settings, latest_loss)
 
 
 def _judge_out_of_memory(
@@ -254,7 +254,7 @@ def _compare_with_level(
     baseline: Baseline,
     limits: CaseLimits,
     settings: JudgingSettings,
-    loss_state: LossState,
+    latest_loss: SeriesLoss,
 ) -> Ruling:
     """Compare the times of this session with the expected time of the case, and return the ruling.
 
@@ -268,11 +268,11 @@ def _compare_with_level(
     times_s = [launch_time_s(run) for run in measurement.runs]
     if settings.fail_above is not None:
         # The user's limit applies to the fastest launch, too. No loss of earlier sessions fails.
-        max_log_ratio, loss_state = math.log(settings.fail_above), NO_LOSS
+        max_log_ratio, latest_loss = math.log(settings.fail_above), NO_LOSS
         limits = replace(limits, fastest_above_log_ratio=None)
     times = CaseTimes.split(times_s, policy.rule, settings.planned_launch_count)
     decision = decide_direction(times, limits, policy.rule, max_log_ratio)
-    outcome, reason = _outcome_and_reason(decision, settings, loss_state)
+    outcome, reason = _outcome_and_reason(decision, settings, latest_loss)
     before = summarize_times(measurement.case, baseline.times_s, math.exp(expected.log_level))
     text = (
         f"{seconds_text(before.median_s)} -> {seconds_text(statistics.median(times_s))}, "
@@ -304,7 +304,7 @@ def _compare_with_level(
 
 
 def _outcome_and_reason(
-    decision: LevelDecision, settings: JudgingSettings, loss_state: LossState
+    decision: LevelDecision, settings: JudgingSettings, latest_loss: SeriesLoss
 ) -> tuple[Outcome, str]:
     """Turn the decision on today's times into an outcome, and say in a few words why.
 
@@ -318,11 +318,11 @@ def _outcome_and_reason(
     )
     if decision.direction is None:
         return Outcome.NOISY, "seems slower, not yet confirmed"
-    if loss_state.lost_session_count:
-        loss = change_text(math.expm1(loss_state.mean_loss))
+    if latest_loss.lost_session_count:
+        loss = change_text(math.expm1(latest_loss.mean_loss))
         return (
             Outcome.REGRESSED,
-            f"{loss} slower over the last {plural(loss_state.lost_session_count, 'session')}",
+            f"{loss} slower over the last {plural(latest_loss.lost_session_count, 'session')}",
         )
     if decision.direction > 0:
         return Outcome.REGRESSED, f"confirmed: {confirmation}"

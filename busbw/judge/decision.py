@@ -24,7 +24,7 @@ class CaseLimits:
         expected_time: The expected time, including the level of the framework's shared part.
         slower_above_log_ratio: The log ratio above which the case is slower.
         faster_below_log_ratio: The log ratio below which the case is faster.
-        stddev: The standard deviation of the residual while the code is unchanged.
+        residual_stddev: The standard deviation of the residual while the code is unchanged.
         common_shift: The part of today's log ratio that the case shares with other cases. If the
             rule compares neighbours, it is the median log ratio of the two neighbouring payloads;
             otherwise it is the shift of the framework's shared part (see SharedPart). It is 0 if
@@ -41,7 +41,7 @@ class CaseLimits:
     expected_time: ExpectedTime
     slower_above_log_ratio: float
     faster_below_log_ratio: float
-    stddev: float
+    residual_stddev: float
     common_shift: float
     residual: float
     residual_limit: float
@@ -161,13 +161,14 @@ def _partial_limit(
     """Return the log ratio that a part of the launches must exceed for the case to be slower.
 
     The part is the first launches, the confirming launches or the fastest launch. The result is the
-    larger of these two values, but at most `max_log_ratio`:
+    larger of these two values, but at most `max_log_ratio`, the limit for all launches together:
 
     - `limit_share` * `max_log_ratio`
     - the common shift of the case + `limit_share` * the limit of its residual
 
-    `limit_share` is from 0 to 1. A negative common shift counts as 0, unless the rule compares
-    neighbours.
+    `limit_share` is from 0 to 1. The common shift is the part of the log ratio that the case shares
+    with other cases. A negative common shift counts as 0, unless the rule compares a case with the
+    neighbours in its family.
     """
     shift = limits.common_shift if rule.compares_neighbours else max(0.0, limits.common_shift)
     partial = max(limit_share * max_log_ratio, shift + limit_share * limits.residual_limit)

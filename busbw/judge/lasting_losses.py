@@ -16,7 +16,7 @@ from busbw.stats.launches import sum_of_squares_about_mean
 
 from .decision import decide_direction
 from .noise import SessionNoise
-from .policy import MEDIAN_VARIANCE_RATIO, NOISE_REPORT_SESSIONS, SESSIONS_OF_LAST_MEDIAN, Rule
+from .policy import MEDIAN_VARIANCE_RATIO, SESSIONS_IN_NOISE_REPORT, SESSIONS_OF_LAST_MEDIAN, Rule
 from .rule import SessionLimits, compute_limits
 from .series import (
     NO_LAUNCHES,
@@ -24,8 +24,8 @@ from .series import (
     CaseTimes,
     History,
     LaunchSummary,
-    LossState,
     Series,
+    SeriesLoss,
     Window,
 )
 
@@ -37,7 +37,7 @@ class LatestSession:
     Attributes:
         launches: The summary of the launches of the case, or of the shared part.
         residual: The log ratio of the median of `launches` to the level.
-        stddev: The standard deviation of `residual` while the code is unchanged.
+        residual_stddev: The standard deviation of `residual` while the code is unchanged.
         noise: How much sessions of this series vary, estimated from launches and from all cases.
             The earlier sessions of this series are not yet included.
         loss_floor: The least log ratio that counts as a loss over several sessions.
@@ -50,7 +50,7 @@ class LatestSession:
 
     launches: LaunchSummary
     residual: float
-    stddev: float
+    residual_stddev: float
     noise: SessionNoise
     loss_floor: float
     is_slower: bool
@@ -70,11 +70,11 @@ class Assessment(SessionLimits):
     A subject is a case or the name of a framework, which stands for its shared part.
 
     Attributes:
-        history: The earlier sessions.
+        history: The sessions before this session, until `append_session` adds this session.
         directions: For each case, 1 if this session alone shows that the case is slower, -1 if
             faster, 0 if neither. None if launches that would confirm it are missing.
         latest_sessions: This session as the latest session of the series of each subject.
-        loss_states: The losses of each subject after this session.
+        latest_losses: The losses of each subject after this session.
         slower_frameworks: The frameworks whose cases together are slower.
         recent_noisy_session_count: How many of the last ten sessions, this session included, were
             noisy.
@@ -84,7 +84,7 @@ class Assessment(SessionLimits):
     history: History
     directions: Mapping[Case, int | None]
     latest_sessions: Mapping[Case | str, LatestSession]
-    loss_states: Mapping[Case | str, LossState]
+    latest_losses: Mapping[Case | str, SeriesLoss]
     slower_frameworks: frozenset[str]
     recent_noisy_session_count: int
 
@@ -104,14 +104,14 @@ def assess_session(
         for case, limit in session_limits.limits.items()
     }
     latest_sessions = _latest_sessions(history, session_limits, times_today, directions)
-    loss_states = {
-        subject: _next_loss_state(history.series[subject], latest_session, rule, is_noisy)
+    latest_losses = {
+        subject: _next_loss(history.series[subject], latest_session, rule, is_noisy)
         for subject, latest_session in latest_sessions.items()
     }
     slower = {
         name
         for name in session_limits.shared_parts
-        if latest_sessions[name].is_slower or loss_states[name].lost_session_count
+        if latest_sessions[name].is_slower or latest_losses[name].lost_session_count
     }
     return convert_to(
         Assessment,
@@ -119,10 +119,10 @@ def assess_session(
         history=history,
         directions=directions,
         latest_sessions=latest_sessions,
-        loss_states=loss_states,
+        latest_losses=latest_losses,
         slower_frameworks=frozenset(slower),
         recent_noisy_session_count=sum(
-            [*history.noisy_flags[1 - NOISE_REPORT_SESSIONS :], is_noisy]
+            [*history.noisy_flags[1 - SESSIONS_IN_NOISE_REPORT :], is_noisy]
         ),
     )
 
@@ -143,7 +143,7 @@ def _latest_sessions(
         latest_sessions[name] = LatestSession(
             launches=replace(NO_LAUNCHES, log_median=log_median, log_fastest=log_median),
             residual=shared_part.shift_log_ratio,
-            stddev=shared_part.stddev,
+            residual_stddev=shared_part.stddev,
             noise=shared_part.noise,
             loss_floor=math.log1p(history.rule.min_session_loss),
             is_slower=shared_part.is_slower,
@@ -165,15 +165,15 @@ def _latest_sessions(
     return latest_sessions
 
 
-def _next_loss_state(
+def _next_loss(
     series: Series, latest_session: LatestSession, rule: Rule, is_noisy: bool
-) -> LossState:
+) -> SeriesLoss:
     """Return the losses of a series after the session that is judged.
 
     The previous loss ends if the session shows that it is over. A loss begins if several sessions
     together show it, or this session alone. `is_noisy` says whether this session is noisy.
     """
-    count, before = len(series.launches), series.loss_state
+    count, before = len(series.launches), series.latest_loss
     loss, began, gradual = before.loss, before.start_position, before.is_gradual
     start, ended_count = before.min_window_start, 0
     if loss and not latest_session.is_slower and _has_loss_ended(series, latest_session, rule):
@@ -188,7 +188,7 @@ def _next_loss_state(
     is_lasting = loss > 0 and began < count
     values = [*series.log_medians[began:], latest_session.launches.log_median]
     mean = fmean(values) - latest_session.log_level if is_lasting else 0.0
-    return LossState(
+    return SeriesLoss(
         loss=loss,
         start_position=began,
         is_gradual=gradual,
@@ -207,7 +207,7 @@ def _has_loss_ended(series: Series, latest_session: LatestSession, rule: Rule) -
     The loss has ended if the session is more than `rule.recovery_sigmas` standard deviations below
     half of the loss. It has also ended if the median of the last sessions is below half of it.
     """
-    half = series.loss_state.loss / 2
+    half = series.latest_loss.loss / 2
     last = (
         median(
             [*series.log_medians[1 - SESSIONS_OF_LAST_MEDIAN :], latest_session.launches.log_median]
@@ -215,7 +215,8 @@ def _has_loss_ended(series: Series, latest_session: LatestSession, rule: Rule) -
         - latest_session.log_level
     )
     return (
-        latest_session.residual + rule.recovery_sigmas * latest_session.stddev < half or last < half
+        latest_session.residual + rule.recovery_sigmas * latest_session.residual_stddev < half
+        or last < half
     )
 
 
@@ -308,12 +309,12 @@ def append_session(
         assessment: The assessment of the session.
 
     """
-    directions, loss_states, number = (
+    directions, latest_losses, number = (
         assessment.directions,
-        assessment.loss_states,
+        assessment.latest_losses,
         history.session_count,
     )
-    changed = [case for case in directions if directions[case] != 0 or loss_states[case].window]
+    changed = [case for case in directions if directions[case] != 0 or latest_losses[case].window]
     is_wide = (
         assessment.widening > 1 and number >= history.rule.min_session_count_for_known_noise
     ) or assessment.is_noisy
@@ -329,7 +330,7 @@ def append_session(
         )
         if latest_session is not None:
             is_bad = is_wide or case.framework in assessment.slower_frameworks
-            is_counted = directions[case] == 0 and not is_bad and not loss_states[case].loss
+            is_counted = directions[case] == 0 and not is_bad and not latest_losses[case].loss
             expected = assessment.limits[case].expected_time
             prior_stddev = latest_session.noise.stddev() * expected.prediction_factor(
                 times.all_launches
@@ -338,7 +339,7 @@ def append_session(
             series.append_session(
                 number,
                 latest_session.launches,
-                loss_states[case],
+                latest_losses[case],
                 is_counted=is_counted,
                 deviation_sigmas=extreme,
             )
@@ -346,7 +347,7 @@ def append_session(
             is_pooled = case.framework in history.pooled_frameworks
             shift = shifts.get(case.framework, 0.0) if is_pooled else 0.0
             series.append_session(
-                number, times.all_launches.without_shift(shift), series.loss_state, is_counted=True
+                number, times.all_launches.without_shift(shift), series.latest_loss, is_counted=True
             )
     for name in dict.fromkeys(case.framework for case in times_today):
         _append_shared_part(history, name, assessment, is_wide)
@@ -366,5 +367,5 @@ def _append_shared_part(
     if latest_session is not None:
         is_counted &= not (is_wide or framework in assessment.slower_frameworks)
         launches = latest_session.launches
-    loss_state = assessment.loss_states.get(framework, NO_LOSS)
-    series.append_session(history.session_count, launches, loss_state, is_counted=is_counted)
+    latest_loss = assessment.latest_losses.get(framework, NO_LOSS)
+    series.append_session(history.session_count, launches, latest_loss, is_counted=is_counted)

@@ -30,7 +30,7 @@ from .policy import (
     Rule,
 )
 from .rule import compute_limits
-from .series import CaseTimes, History, LaunchSummary, LossState
+from .series import CaseTimes, History, LaunchSummary, SeriesLoss
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -274,8 +274,8 @@ def decided_cases(assessment: Assessment) -> Iterator[Case]:
         return
     for case, limits in assessment.limits.items():
         shared, before = assessment.shared_parts[case.framework], history.series[case]
-        states = [assessment.loss_states[name] for name in (case, case.framework)]
-        states += [before.loss_state, history.series[case.framework].loss_state]
+        states = [assessment.latest_losses[name] for name in (case, case.framework)]
+        states += [before.latest_loss, history.series[case.framework].latest_loss]
         log_ratio = limits.common_shift + limits.residual
         if (
             len(before.counted_positions) >= AUTO_MIN_SESSIONS
@@ -306,7 +306,7 @@ class Loss:
     """
 
     subject: Case | str
-    state: LossState
+    state: SeriesLoss
     began: datetime
     stack_changes: tuple[str, ...]
 
@@ -338,7 +338,7 @@ def find_losses(
 
     """
     losses, every = [], [*earlier_sessions, todays_session]
-    for name, state in assessment.loss_states.items():
+    for name, state in assessment.latest_losses.items():
         if not state.lost_session_count:
             continue
         framework = name if isinstance(name, str) else name.framework
@@ -361,7 +361,7 @@ def repaired_losses_text(assessment: Assessment) -> str:
     """Name the cases and frameworks whose loss is over; return "" if no loss ended today."""
     sessions = {
         name: state.ended_loss_session_count
-        for name, state in assessment.loss_states.items()
+        for name, state in assessment.latest_losses.items()
         if state.ended_loss_session_count
     }
     if not sessions:

@@ -57,7 +57,7 @@ SINGLE_LAUNCH_VARIANCE_RATIO = 0.7
 AUTO_MIN_SESSIONS, AUTO_LIMIT_SHARE, AUTO_DRAWN_SHARE, AUTO_WHOLE_SESSION_EVERY = 5, 0.5, 0.1, 10
 
 # A session reports how many of this many last sessions were noisy.
-NOISE_REPORT_SESSIONS = 10
+SESSIONS_IN_NOISE_REPORT = 10
 
 # The variance of the median of many normal values, divided by the variance of their mean.
 MEDIAN_VARIANCE_RATIO = math.pi / 2
@@ -171,10 +171,10 @@ class Rule:
     shared_sigmas: float = 3.5
     # With at least `min_residual_count_for_tails` residuals, the third largest residual shows
     # whether tails are heavier than normal. If it exceeds `heavy_tail_sigmas`, the limit is
-    # `heavy_tail_factor` times that residual.
+    # `heavy_tail_residual_factor` times that residual.
     min_residual_count_for_tails: int = 100
     heavy_tail_sigmas: float = 3.8
-    heavy_tail_factor: float = 1.6
+    heavy_tail_residual_factor: float = 1.6
 
     # A loss over several sessions is found by comparing the mean of this many last sessions with
     # the level before them. Sessions may be alike for other reasons than a loss. So the variance of

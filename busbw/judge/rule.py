@@ -158,7 +158,7 @@ class _Comparison:
         third = farthest[-min(3, len(farthest))] if farthest else 0.0
         residuals = sum(expected.session_count - 1 for expected in self.expected_times.values())
         if residuals >= rule.min_residual_count_for_tails and third > rule.heavy_tail_sigmas:
-            return max(self.normal_sigmas, rule.heavy_tail_factor * third)
+            return max(self.normal_sigmas, rule.heavy_tail_residual_factor * third)
         return self.normal_sigmas
 
     def _shared_noise(self, framework: str, case_count: int) -> tuple[SessionNoise, ExpectedTime]:
@@ -389,7 +389,7 @@ class _Comparison:
             ),
             slower_above_log_ratio=limit_above(common_shift),
             faster_below_log_ratio=-limit_above(-common_shift),
-            stddev=self.stddevs[case],
+            residual_stddev=self.stddevs[case],
             common_shift=common_shift,
             residual=log_ratio - common_shift,
             residual_limit=residual_limit,

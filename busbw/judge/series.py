@@ -108,7 +108,7 @@ class Window:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LossState:
+class SeriesLoss:
     """The loss that a series has after its last session, and the loss that this session ended.
 
     Attributes:
@@ -136,7 +136,7 @@ class LossState:
     window: Window | None = None
 
 
-NO_LOSS = LossState()
+NO_LOSS = SeriesLoss()
 
 
 @dataclass(kw_only=True, slots=True)
@@ -151,7 +151,7 @@ class Series:
             0 for a noisy session, and for a session in which more than two cases changed.
         counted_positions: The positions in `launches` of the sessions that are used to compute
             levels.
-        loss_state: The losses after the last session.
+        latest_loss: The losses after the last session.
 
     """
 
@@ -159,7 +159,7 @@ class Series:
     launches: list[LaunchSummary] = field(default_factory=list)
     deviation_sigmas: list[float] = field(default_factory=list)
     counted_positions: list[int] = field(default_factory=list)
-    loss_state: LossState = NO_LOSS
+    latest_loss: SeriesLoss = NO_LOSS
 
     @property
     def log_medians(self) -> list[float]:
@@ -170,20 +170,20 @@ class Series:
         self,
         session_number: int,
         launches: LaunchSummary,
-        loss_state: LossState,
+        latest_loss: SeriesLoss,
         *,
         is_counted: bool,
         deviation_sigmas: float = 0.0,
     ) -> None:
         """Append a session.
 
-        If several sessions together show a loss, `loss_state` has a window of these sessions. Its
+        If several sessions together show a loss, `latest_loss` has a window of these sessions. Its
         slow sessions are then not used any more to compute levels.
 
         Args:
             session_number: The position of the session in the history.
             launches: The summary of the session's launches.
-            loss_state: The losses of the series after the session.
+            latest_loss: The losses of the series after the session.
             is_counted: Whether the session is used to compute levels.
             deviation_sigmas: The distance of the session from the level in standard deviations.
 
@@ -193,8 +193,8 @@ class Series:
         self.session_numbers.append(session_number)
         self.launches.append(launches)
         self.deviation_sigmas.append(deviation_sigmas)
-        self.loss_state = loss_state
-        if (window := loss_state.window) is not None:
+        self.latest_loss = latest_loss
+        if (window := latest_loss.window) is not None:
             self.counted_positions = [
                 position
                 for position in self.counted_positions

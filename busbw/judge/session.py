@@ -17,7 +17,7 @@ from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import Outcome, SessionOutcome, plural, ratio_text, shorten_list
 
 from .case import JudgingSettings
-from .policy import MAX_NOISY_CASE_SHARE
+from .policy import MAX_NOISY_CASE_SHARE, SESSIONS_IN_NOISE_REPORT
 from .rule import SharedPart
 
 # A text names at most this many NOISY cases, and only counts further cases.
@@ -200,7 +200,8 @@ def _no_verdict_reasons(
     yield from context.no_verdict_reasons
     ratio, often = context.noise_ratio, context.recent_noisy_session_count
     if ratio > 1 and not context.accepts_all_times:
-        more = f", as in {often} of the last 10; --update-baselines accepts it" if often > 1 else ""
+        last = f"{often} of the last {SESSIONS_IN_NOISE_REPORT}"
+        more = f", as in {last}; --update-baselines accepts it" if often > 1 else ""
         yield (
             f"noisier than usual: cases deviate {ratio:.1f} x as much from their levels as in "
             f"earlier sessions{more}"

@@ -34,10 +34,10 @@ def judge_failed_launches(
 
     The verdict is
 
-    - FAILED if there is no launch, or if a launch failed or returned a wrong value
-    - FAILED if some launches ran out of memory, but not all
-    - SKIPPED if the compiler replaced the dtype in every launch
     - None if no launch failed, or if all ran out of memory, which the caller judges
+    - SKIPPED if the compiler replaced the dtype in every launch
+    - FAILED if there is no launch, if only some launches ran out of memory, if a launch failed in
+      any other way, or if a launch returned a wrong value
 
     Its text begins with `text_prefix`, such as ``the reference: ``.
     """

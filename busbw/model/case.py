@@ -61,8 +61,8 @@ class Framework:
     """The facts about a framework that are known without importing it.
 
     `strategies` are the strategies of its all-reduce, as --strategies names them, the default
-    first. `only_strategy` is the strategy of its other collectives. With `has_only_sums`
-    its only collective is an all-reduce of sums over all ranks.
+    first. `strategy_of_other_collectives` is the strategy of its other collectives. With
+    `has_only_sums` its only collective is an all-reduce of sums over all ranks.
 
     `pip_extra` is the word that installs it, such as ``tf`` in ``busbw[tf]``. `packages` are the
     packages that may provide it, and libraries for chips that no package requires.
@@ -74,7 +74,7 @@ class Framework:
 
     name: str
     strategies: tuple[str, ...]
-    only_strategy: str
+    strategy_of_other_collectives: str
     pip_extra: str
     packages: tuple[str, ...]
     has_only_sums: bool = False

@@ -22,17 +22,20 @@ class Plan:
     """How long and how often to measure. A plan never changes the measured program.
 
     Each case is measured in `launches` launches. In a launch, sampling ends when there are
-    `samples` samples. It also ends after `budget_s` seconds if there are two samples or more. After
-    several times `budget_s` a single sample is enough. A sample is the difference in time between a
-    long and a short chain: two calls of the same program with different numbers of iterations. The
-    long chain is made so long that the difference is about `min_sample_s` seconds, which the clock
-    can measure, unless that takes too much of the budget.
+    `max_samples` samples. It also ends after `budget_s` seconds if there are two samples or more.
+    After several times `budget_s` a single sample is enough.
+
+    A sample is the difference in time between a long and a short chain: two calls of the same
+    program with different numbers of iterations. The long chain is made so long that the difference
+    is about `min_sample_s` seconds, which the clock can measure, unless that takes too much of the
+    budget.
+
     `timeout_s` is the longest time that a case may take in a launch. `seed` shuffles the order of
     cases. `memory_limit_bytes` is an artificial limit of a host's memory, None without a limit.
     """
 
     launches: AtLeast1 = 3
-    samples: AtLeast1 = 10
+    max_samples: AtLeast1 = 10
     min_sample_s: NotNegative = 0.01
     budget_s: NotNegative = 0.12
     timeout_s: Positive = 120.0

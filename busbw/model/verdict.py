@@ -12,7 +12,7 @@ from .words import FailureKind, Outcome, SessionOutcome
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TimeSummary:
+class LaunchTimeSummary:
     """The statistics of a case's launch times. They are always computed anew from the times.
 
     `times_s` contains the time of each launch. `median_s` is their median, `best_s` the shortest
@@ -90,8 +90,8 @@ class Verdict:
     failure: Failure | None = None
     expected: bool = False
     notes: tuple[str, ...] = ()
-    now: TimeSummary | None = None
-    baseline: TimeSummary | None = None
+    now: LaunchTimeSummary | None = None
+    baseline: LaunchTimeSummary | None = None
     ratio: Positive | None = None
     ratio_interval: tuple[Positive, Positive] | None = None
     ratio_error: NotNegative | None = None
@@ -152,14 +152,14 @@ class SessionVerdict:
     text: str
 
     @property
-    def outcome(self) -> SessionOutcome:
+    def main_outcome(self) -> SessionOutcome:
         """The most important outcome, which is the outcome that is shown."""
         return self.outcomes[0]
 
     @property
     def failed(self) -> bool:
         """Whether pytest's item for the whole session fails."""
-        return self.outcome.is_failure
+        return self.main_outcome.is_failure
 
     def with_failure(self, outcome: SessionOutcome, text: str) -> SessionVerdict:
         """Return the verdict with the failing `outcome` added, and `text` in front of its text.

@@ -43,7 +43,10 @@ def option_words(config: pytest.Config) -> list[str]:
 
 
 def command_words(config: pytest.Config) -> list[str]:
-    """Return the command line with which the user started the session, such as ``busbw run``."""
+    """Return the words of a command that starts the session again with the same arguments.
+
+    The command begins with ``busbw run`` or with ``python -m pytest``.
+    """
     words = list(config.invocation_params.args)
     if SHIPPED_TESTS in words:
         return ["busbw", "run", *words[words.index(SHIPPED_TESTS) + 1 :]]

@@ -103,8 +103,9 @@ def verdict_of(request: pytest.FixtureRequest) -> Verdict:
 def session_verdict(session: pytest.Session) -> SessionVerdict | None:
     """Return the verdict of the session, None if no session was run or judged.
 
-    It is NO_VERDICT if the verdict of a case was not read, if a test of busbw raised an error that
-    no verdict describes, or if pytest-benchmark skips benchmarks.
+    NO_VERDICT is added to its outcomes if the test of a case did not read the verdict of the case,
+    if a test of busbw raised an error that no verdict describes, or if pytest-benchmark skips
+    benchmarks.
     """
     judged = judged_of(session.config)
     if judged is None:
@@ -212,7 +213,9 @@ def pytest_runtest_makereport(
     attributes[SHOWN_ATTRIBUTE] = verdict.failed
     if isinstance(verdict, SessionVerdict):
         # Failed cases are counted one by one, so the session that fails with them is not counted.
-        attributes[UNCOUNTED_ATTRIBUTE] = report.passed or verdict.outcome is SessionOutcome.FAILED
+        attributes[UNCOUNTED_ATTRIBUTE] = (
+            report.passed or verdict.main_outcome is SessionOutcome.FAILED
+        )
     elif verdict.failed:
         report.outcome = "failed"
         report.longrepr = verdict.explain()

@@ -63,9 +63,9 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
-    """Remove the tests that the user deselected from the recorded tests.
+    """Remove the tests that the user's options deselected from the tests that must be read.
 
-    A test that a plugin deselects by itself stays recorded, so that it counts as unread.
+    A test that a plugin deselects by itself stays in them, so that its verdict counts as unread.
     """
     for item in items:
         config = item.config

@@ -153,9 +153,10 @@ def _checked_baselines_folder(root: Path, values: Mapping[str, Any]) -> Path:
 
 
 def _checked_history_folder(root: Path, values: Mapping[str, Any]) -> Path | None:
-    """Return the folder of the history, relative to `root`; None for a session without a history.
+    """Return the folder of the history, or None for a session without a history.
 
-    Raises UsageError if the folder cannot be written.
+    The folder is the value of `--history`, or else of BUSBW_HISTORY. A relative path is a path in
+    `root`. Raises UsageError if the folder cannot be written.
     """
     text = values.get("history") or os.environ.get("BUSBW_HISTORY", "")
     if not text:

@@ -159,7 +159,7 @@ def _judge_against_baselines(measured_session: MeasuredSession) -> dict[CaseSpec
             baseline,
             assessment.limits.get(job.case) if assessment else None,
             replace(settings, accepts_slower_times=accepts_slower),
-            loss_state=assessment.loss_states.get(job.case) if assessment else None,
+            latest_loss=assessment.latest_losses.get(job.case) if assessment else None,
             published_bandwidth=job.published,
         )
     return rulings

@@ -12,7 +12,7 @@ from dataclasses import replace
 from busbw import extensions, grid
 from busbw.driver.executor import Executor, probe
 from busbw.driver.schedules import Side
-from busbw.driver.transport import HostError, WorkerStarter
+from busbw.driver.transport import HostError, WorkerSpec
 from busbw.frameworks import FRAMEWORKS
 from busbw.grid import Target
 from busbw.hardware.ceiling import has_tpu_chips
@@ -160,8 +160,8 @@ def _probe_framework(
 
     Raises HostError if the worker does not answer.
     """
-    starter = starter_of(options, framework, side, device=device, ranks=options.ranks)
-    return probe(starter, executor)
+    worker_spec = worker_spec_of(options, framework, side, device=device, ranks=options.ranks)
+    return probe(worker_spec, executor)
 
 
 def python_of(options: Options, framework: str) -> str:
@@ -169,15 +169,15 @@ def python_of(options: Options, framework: str) -> str:
     return options.python.get(framework, sys.executable)
 
 
-def starter_of(
+def worker_spec_of(
     options: Options,
     framework: str,
     side: Side,
     *,
     device: Device | None = None,
     ranks: int | None = None,
-) -> WorkerStarter:
-    """Return a WorkerStarter, which says how to start workers of `framework` in the stack `side`.
+) -> WorkerSpec:
+    """Return a WorkerSpec, which says how to start workers of `framework` in the stack `side`.
 
     Args:
         options: The options of the session.
@@ -187,7 +187,7 @@ def starter_of(
         ranks: The number of ranks, None for all devices or the default number on a CPU.
 
     """
-    starter = WorkerStarter(
+    worker_spec = WorkerSpec(
         python=python_of(options, framework),
         framework=framework,
         device=device.value if device else "",
@@ -199,17 +199,17 @@ def starter_of(
         default_variables=FRAMEWORKS[framework].environment,
     )
     if side is Side.CANDIDATE:
-        return starter
+        return worker_spec
     stack, home = options.stacks.get(framework), os.path.expanduser("~")
     if stack is None:
         return replace(
-            starter,
-            python=options.against.get(framework, starter.python),
+            worker_spec,
+            python=options.against.get(framework, worker_spec.python),
             environment=options.against_env,
         )
     flags = {name: variables.expand_homes(value, home) for name, value in stack.flags.items()}
     return replace(
-        starter,
+        worker_spec,
         python=stack.python,
         environment=flags,
         unset_variables=tuple(variables.STACK_VARIABLES),

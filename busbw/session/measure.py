@@ -28,7 +28,7 @@ from busbw.model.words import Device, FailureKind, plural, shorten_list
 from busbw.report.session import header_lines, reference_stack_lines
 
 from .judge import find_decided_cases, judge_cases
-from .machine import starter_of
+from .machine import worker_spec_of
 from .state import MeasuredSession
 
 # A log, which cannot be overwritten, gets a line for a status text at most once in this interval.
@@ -166,13 +166,13 @@ class _Measurer:
         ranks = {job.case.framework: job.key.ranks for job in jobs}
         stacks = {}
         for side in Side if resolved_session.options.is_paired else (Side.CANDIDATE,):
-            starters = {
-                name: starter_of(options, name, side, device=device, ranks=count)
+            worker_specs = {
+                name: worker_spec_of(options, name, side, device=device, ranks=count)
                 for name, count in ranks.items()
             }
             # The reference stays unchanged, so that a slower candidate shows as a loss.
             injection = options.inject if side is Side.CANDIDATE else None
-            stacks[side] = Stack(starters=starters, injection=injection)
+            stacks[side] = Stack(worker_specs=worker_specs, injection=injection)
         self.schedule = Schedule(
             executor=executor,
             # Two CaseSpecs with different strategies can be the same Case, which is measured once.

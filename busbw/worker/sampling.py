@@ -146,7 +146,7 @@ class Sampler:
         """
         self._times_single_calls = times_single_calls
         with self.phases.enter("warming_up"):
-            self._warm_chain_s = self._warm_up(pace)
+            self._warm_chain_s = self._warm_up_and_time_call(pace)
             if not times_single_calls:
                 self.iterations = self._choose_iterations(
                     self._warm_chain_s, pace.iterations if pace else 1
@@ -179,16 +179,20 @@ class Sampler:
 
     @property
     def has_enough_samples(self) -> bool:
-        """Whether there are enough samples.
+        """Whether sampling can end, because the plan has all its samples or its budget is spent.
 
-        While a slope is not plausible, sampling goes on up to the number of samples of the plan, or
-        up to several times the plan's budget, and at least up to `_SAMPLES_AFTER_STALL`.
+        If a slope is not plausible when the budget is spent, sampling goes on until all slopes are
+        plausible, or until the plan has all its samples. It ends earlier if `_LONG_BUDGET_FACTOR`
+        times the budget is spent and there are `_SAMPLES_AFTER_STALL` samples. Single calls have no
+        slopes.
         """
         count, plan = len(self._chain_times_s), self.plan
         may_stop = self.may_stop(count, self._spent_s, MIN_SAMPLES)
         # After a stall in short chains, more of these chains show how long they really take.
         is_within_long_budget = self._spent_s <= _LONG_BUDGET_FACTOR * plan.budget_s
-        has_time = count < plan.samples and (is_within_long_budget or count < _SAMPLES_AFTER_STALL)
+        has_time = count < plan.max_samples and (
+            is_within_long_budget or count < _SAMPLES_AFTER_STALL
+        )
         return may_stop and (self._times_single_calls or not has_time or self._has_plausible_slopes)
 
     @property
@@ -211,7 +215,7 @@ class Sampler:
         """
         if spent_s > _LONG_BUDGET_FACTOR * self.plan.budget_s:
             min_samples = 1
-        return sample_count >= self.plan.samples or (
+        return sample_count >= self.plan.max_samples or (
             sample_count >= min_samples and spent_s > self.plan.budget_s
         )
 
@@ -300,7 +304,7 @@ class Sampler:
         elapsed_s = self.now_s() - begun_s
         return slowest_process_s(self.all_gather, elapsed_s)
 
-    def _warm_up(self, pace: HostPace | None) -> float:
+    def _warm_up_and_time_call(self, pace: HostPace | None) -> float:
         """Call the program until it is warm, and return the time of the last call.
 
         A call has as many iterations as a turn of the loop. The program is warm as soon as

@@ -12,7 +12,7 @@ from busbw.model.launch import Failure, LaunchId
 from busbw.model.machine import ALONE
 from busbw.model.verdict import Verdict
 from busbw.report.figures import Figure
-from busbw.session.machine import starter_of
+from busbw.session.machine import worker_spec_of
 from busbw.session.measure import Observer
 from busbw.session.state import JudgedSession, MeasuredSession
 
@@ -37,9 +37,11 @@ def observer_of(resolved_session: MeasuredSession, executor: Executor) -> Observ
         return None
     target = resolved_session.machine.target
     framework = next(iter(target.device_sets))
-    starter = starter_of(resolved_session.options, framework, Side.CANDIDATE, device=target.device)
-    starter = replace(starter, service="load", cluster=ALONE)
-    group = executor.open_group(starter, LaunchId(name="load"))
+    worker_spec = worker_spec_of(
+        resolved_session.options, framework, Side.CANDIDATE, device=target.device
+    )
+    worker_spec = replace(worker_spec, service="load", cluster=ALONE)
+    group = executor.open_group(worker_spec, LaunchId(name="load"))
     loads: dict[str, float] = {}
 
     def observe(case: Case | None) -> None:

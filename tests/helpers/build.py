@@ -14,7 +14,7 @@ from busbw.model.case import Case, CaseSpec
 from busbw.model.launch import Failure, LaunchId, Measurement, Plan, Proof, Run
 from busbw.model.machine import DeviceSet, Environment, EnvironmentKey, Probe, Protocol
 from busbw.model.stored import Baseline, Record
-from busbw.model.verdict import TimeSummary, Verdict
+from busbw.model.verdict import LaunchTimeSummary, Verdict
 from busbw.model.words import Clock, Device, FailureKind, Outcome
 
 DATE = "2026-01-02"
@@ -45,7 +45,7 @@ def case(**changes: Any) -> Case:
 
 def plan(**changes: Any) -> Plan:
     """Three launches of four samples."""
-    return replace(Plan(samples=4), **changes)
+    return replace(Plan(max_samples=4), **changes)
 
 
 def proof() -> Proof:
@@ -132,9 +132,9 @@ def pooled(*sessions: Record, **changes: Any) -> Baseline:
     return replace(ordinary, pinned_us=ordinary.level_us, pinned_date=pinned)
 
 
-def summary(**changes: Any) -> TimeSummary:
+def summary(**changes: Any) -> LaunchTimeSummary:
     """Three launches around 1 ms."""
-    ordinary = TimeSummary(
+    ordinary = LaunchTimeSummary(
         times_s=(1e-3, 1.1e-3, 0.9e-3),
         median_s=1e-3,
         best_s=0.9e-3,

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from busbw.driver.transport import WorkerStarter
+from busbw.driver.transport import WorkerSpec
 from busbw.extensions.compiled.compilers import COMPILER_ENVIRONMENT, Job, ParallelCompiler
 from busbw.extensions.compiled.mode import case_on
 from busbw.extensions.compiled.topologies import topology_of
@@ -23,14 +23,14 @@ Wanted = tuple[str, Mapping[str, object]]
 @contextlib.contextmanager
 def compiling() -> Iterator[ParallelCompiler]:
     """XLA's compilers, as JAX has them here, in two workers as the driver starts them."""
-    starter = WorkerStarter(
+    worker_spec = WorkerSpec(
         python=sys.executable,
         framework="jax",
         service="compile",
         default_variables=COMPILER_ENVIRONMENT["jax"],
     )
     with local_executor() as executor:
-        yield ParallelCompiler(executor, {"": starter}, worker_count=2, timeout_s=TIMEOUT_S)
+        yield ParallelCompiler(executor, {"": worker_spec}, worker_count=2, timeout_s=TIMEOUT_S)
 
 
 def compilers(topologies: Iterable[str]) -> dict[str, Compiler]:
@@ -67,7 +67,7 @@ import jax
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.backends.jax import collective as forms
 from tests.helpers import build
-forms.lowerings.lower = eval("lambda case, axes, values: " + collective)
+forms.lowerings.run_collective = eval("lambda case, axes, values: " + collective)
 case = build.case(ranks=8, mesh=mesh, payload_bytes=2**20, protocol="device/chain2")
 try:
     request = {"case": case, "topology": topologies.topology_of(topology), "cache": ""}

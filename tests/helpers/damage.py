@@ -170,7 +170,7 @@ def contents(*valid: bytes) -> st.SearchStrategy[bytes]:
 
 VARIABLE = "BUSBW_FUZZ"
 MOST_S = 5.0
-MOST_BYTES = 200 * 10**6
+MAX_DOCUMENT_BYTES = 200 * 10**6
 
 _PROCESS = Path("/proc/self")
 _ORDINARY = 200
@@ -194,7 +194,7 @@ def bounded(most_s: float = MOST_S) -> Iterator[None]:
     spent_s = time.process_time() - begun_s
     taken = _most_bytes() - before_bytes
     assert spent_s < most_s, f"{spent_s:.1f} s"
-    assert taken < MOST_BYTES, f"{taken / 1e6:.0f} MB"
+    assert taken < MAX_DOCUMENT_BYTES, f"{taken / 1e6:.0f} MB"
 
 
 def _begun() -> int:

@@ -25,7 +25,7 @@ from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, probe
 from busbw.driver.local import LocalTransport
 from busbw.driver.schedules import Schedule, Side, Stack
-from busbw.driver.transport import WorkerStarter
+from busbw.driver.transport import WorkerSpec
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.case import Case, CaseSpec
 from busbw.model.launch import Failure, Injection, Measurement, Plan, Run
@@ -36,7 +36,7 @@ from busbw.worker import process
 from tests.helpers import build
 
 # Long enough for a chain to be told from an empty call on a machine that stalls.
-QUICK = Plan(launches=1, samples=3, min_sample_s=2e-2, budget_s=0.3)
+QUICK = Plan(launches=1, max_samples=3, min_sample_s=2e-2, budget_s=0.3)
 TIMEOUT_S = 120
 
 # What a run ends with where the machine stood still while a chain was timed.
@@ -66,9 +66,9 @@ def is_there(module: str) -> bool:
     return bool(spec and importlib.util.find_spec(module))
 
 
-def starter(framework: str, ranks: int) -> WorkerStarter:
+def worker_spec(framework: str, ranks: int) -> WorkerSpec:
     """Return the framework of this interpreter on that number of virtual CPU devices."""
-    return WorkerStarter(
+    return WorkerSpec(
         python=sys.executable,
         framework=framework,
         device="cpu",
@@ -119,7 +119,7 @@ def launch(specs: Sequence[CaseSpec], ranks: int, plan: Plan = QUICK) -> list[Ru
     A case in which the machine stalled is launched once more, twice at most.
     """
     framework = specs[0].framework
-    stacks = {Side.CANDIDATE: Stack(starters={framework: starter(framework, ranks)})}
+    stacks = {Side.CANDIDATE: Stack(worker_specs={framework: worker_spec(framework, ranks)})}
     keys = keys_of(specs, ranks)
     results: dict[Case, Run | Failure] = {}
     with local_executor() as executor:
@@ -150,7 +150,7 @@ def keys_of(specs: Sequence[CaseSpec], ranks: int) -> dict[Case, EnvironmentKey]
 def _probe(framework: str, ranks: int) -> Probe:
     """Return what a framework finds here, which is the same for all tests."""
     with local_executor() as executor:
-        return probe(starter(framework, ranks), executor)
+        return probe(worker_spec(framework, ranks), executor)
 
 
 def is_stalled(text: str) -> bool:
@@ -228,7 +228,7 @@ real.prepare(framework, Device.CPU)
 backend = load(framework, Device.CPU, 4)
 program = importlib.import_module(f"busbw.worker.backends.{framework}.program")
 door = importlib.import_module(f"busbw.worker.backends.{framework}.backend")
-plan = Plan(launches=1, samples=4, min_sample_s=2e-2, budget_s=0.4)
+plan = Plan(launches=1, max_samples=4, min_sample_s=2e-2, budget_s=0.4)
 for job in jobs:
     undone = []
 

@@ -18,27 +18,27 @@ from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.local import LocalTransport, LocalWorker
 from busbw.driver.schedules import Stack
-from busbw.driver.transport import Ending, Exit, Reply, Request, WorkerStarter
+from busbw.driver.transport import Ending, Exit, Reply, Request, WorkerSpec
 from busbw.model.case import Case
 from busbw.model.launch import Failure, Injection, LaunchId, Plan, Run
 from busbw.model.machine import ClusterMember, EnvironmentKey
 from tests.helpers import build
 
-PLAN = Plan(launches=1, samples=2)
+PLAN = Plan(launches=1, max_samples=2)
 
 # The world of the fake back end where no script says otherwise.
 KEY = build.key(device_kind="Fake CPU")
 
 
-def starter(python: str = sys.executable, **script: object) -> WorkerStarter:
+def worker_spec(python: str = sys.executable, **script: object) -> WorkerSpec:
     """Return how to start a worker with the fake back end, which plays `script`."""
-    return WorkerStarter(
+    return WorkerSpec(
         python=python, framework="fake", ranks=4, environment={"BUSBW_FAKE": json.dumps(script)}
     )
 
 
-def stack(begin: WorkerStarter | None = None, injection: Injection | None = None) -> Stack:
-    return Stack(starters={"fake": begin or starter()}, injection=injection)
+def stack(begin: WorkerSpec | None = None, injection: Injection | None = None) -> Stack:
+    return Stack(worker_specs={"fake": begin or worker_spec()}, injection=injection)
 
 
 def executor(bundle: Bundle, on_note: Callable[[str], None] = lambda note: None) -> Executor:
@@ -165,9 +165,9 @@ class Watched(LocalTransport):
         self._on_event = on_event
 
     def start(
-        self, starter: WorkerStarter, launch: LaunchId, member: ClusterMember | None
+        self, worker_spec: WorkerSpec, launch: LaunchId, member: ClusterMember | None
     ) -> LocalWorker:
-        worker = _WatchedWorker(starter, self._bundle, launch, member)
+        worker = _WatchedWorker(worker_spec, self._bundle, launch, member)
         worker.on_event = self._on_event
         self._on_event(worker, "start")
         return worker

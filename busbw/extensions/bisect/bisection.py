@@ -72,9 +72,9 @@ class Bisection:
         """
         report_progress(f"the good release, {self.package} {good_release}")
         good_python = self.environments.build_interpreter(good_release)
-        result = self.sessions.run_alone(self._python_option(good_release))
+        result = self.sessions.run_alone(self._build_python_option(good_release))
         report_progress(f"the bad release, {self.package} {bad_release}")
-        stack_option = self._python_option(bad_release)
+        stack_option = self._build_python_option(bad_release)
         failures = [v for v in result.verdicts.values() if v.outcome in FAILURES]
         for verdict in failures:
             print(f"{self.package} {good_release} fails itself: {verdict.headline()}")
@@ -93,7 +93,8 @@ class Bisection:
         self.progress.save(criterion=criterion)
         return criterion
 
-    def _python_option(self, release: str) -> str:
+    def _build_python_option(self, release: str) -> str:
+        """Build the environment of a release if it is missing, and return the option to use it."""
         return f"--python={self.sessions.framework}={self.environments.build_interpreter(release)}"
 
     def _test_release(self, release: str, criterion: Criterion) -> Status:
@@ -108,7 +109,7 @@ class Bisection:
         report_progress(f"{self.package} {release}")
         try:
             good_python = self.environments.build_interpreter(self.releases[0])
-            stack_option = self._python_option(release)
+            stack_option = self._build_python_option(release)
             status, reason = self.sessions.decide_status(criterion, good_python, stack_option)
         except StackError as error:
             status, reason = Status.UNTESTABLE, str(error)
@@ -125,7 +126,7 @@ class Bisection:
     def _reproducing_command(self, result: SearchResult) -> str:
         """Return a command that compares both releases of `result`, to show the problem again."""
         words = ["busbw", "run", f"--frameworks={self.sessions.framework}", *self.sessions.options]
-        words.append(self._python_option(result.first_bad_release))
+        words.append(self._build_python_option(result.first_bad_release))
         if self.sessions.is_compiled:
             words.append(f"--baselines={self.sessions.baselines_folder}")
         else:

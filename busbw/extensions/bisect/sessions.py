@@ -37,7 +37,11 @@ _ENOUGH_PRECISION = 0.08
 
 
 class SessionError(Exception):
-    """A session ended without a verdict. The message is its last line, or its last error."""
+    """A session ended without a verdict, or its results cannot be read.
+
+    The message is the last line of the output that has an error, or else the last line. If the
+    results cannot be read, it is the reason.
+    """
 
 
 @dataclass(kw_only=True)

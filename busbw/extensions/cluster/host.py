@@ -19,7 +19,7 @@ from typing import Any
 from busbw import storage, wire
 from busbw.driver.bundle import PrivateFolder
 from busbw.driver.local import EXIT_GRACE_S, LocalWorker, free_ports, lock_this_machine
-from busbw.driver.transport import Ending, Exit, WorkerStarter
+from busbw.driver.transport import Ending, Exit, WorkerSpec
 from busbw.model.launch import LaunchId
 from busbw.model.machine import ClusterMember
 
@@ -35,13 +35,13 @@ class StartRequest:
     """The request of a session to start a worker on a host.
 
     Args:
-        starter: How to start the worker.
+        worker_spec: How to start the worker.
         launch: The launch to which the worker belongs.
         member: Which process of a group the worker is; None for a single process.
 
     """
 
-    starter: WorkerStarter
+    worker_spec: WorkerSpec
     launch: LaunchId
     member: ClusterMember | None
 
@@ -122,10 +122,10 @@ class Host:
         """
         request = wire.from_json(StartRequest, json.loads(text), "request")
         try:
-            worker = LocalWorker(request.starter, self._folder, request.launch, request.member)
+            worker = LocalWorker(request.worker_spec, self._folder, request.launch, request.member)
         except (OSError, ValueError) as error:
             # A ValueError is raised for a variable with "=" in its name or with a null character.
-            reason = f"{request.starter.python}: {getattr(error, 'strerror', '') or error}"
+            reason = f"{request.worker_spec.python}: {getattr(error, 'strerror', '') or error}"
             worker_exit = Exit(exit_code=_EXIT_CODE_CANNOT_START, log=reason, reason=reason)
         else:
             self._workers[worker] = threading.current_thread()

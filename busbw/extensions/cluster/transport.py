@@ -34,7 +34,7 @@ from busbw.driver.transport import (
     HostLostError,
     HostsTransport,
     Worker,
-    WorkerStarter,
+    WorkerSpec,
 )
 from busbw.model.launch import LaunchId
 from busbw.model.machine import Cluster, ClusterMember, cluster_members
@@ -257,7 +257,7 @@ class ClusterTransport(HostsTransport):
         return cluster_members(cluster, addresses, len({host.machine for host in hosts}))
 
     def start(
-        self, starter: WorkerStarter, launch: LaunchId, member: ClusterMember | None
+        self, worker_spec: WorkerSpec, launch: LaunchId, member: ClusterMember | None
     ) -> Worker:
         """Start a worker, without waiting for it, on the host to which `member` belongs.
 
@@ -265,9 +265,9 @@ class ClusterTransport(HostsTransport):
         is lost and cannot be reached again.
         """
         index = member.index * len(self._host_indices) // member.process_count if member else 0
-        if starter.python == sys.executable:
-            starter = replace(starter, python="")
-        request = StartRequest(starter=starter, launch=launch, member=member)
+        if worker_spec.python == sys.executable:
+            worker_spec = replace(worker_spec, python="")
+        request = StartRequest(worker_spec=worker_spec, launch=launch, member=member)
         return RemoteWorker(self._reachable_host(self._host_indices[index]), request)
 
     def _connect_host(self, name: str) -> ClusterHost:

@@ -18,7 +18,7 @@ from pathlib import Path
 from busbw import storage
 from busbw.driver.executor import Executor
 from busbw.driver.group import Group
-from busbw.driver.transport import Request, T, WorkerStarter
+from busbw.driver.transport import Request, T, WorkerSpec
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.case import Case
 from busbw.model.launch import Failure, LaunchId
@@ -71,27 +71,27 @@ def compile_cache_folder(options: Options) -> Path | None:
     return folder
 
 
-def compiler_starters(options: Options) -> dict[str, WorkerStarter]:
-    """Return the starter of workers for each compiler, by the label of the compiler.
+def compiler_worker_specs(options: Options) -> dict[str, WorkerSpec]:
+    """Return how the workers of each compiler are started, by the label of the compiler.
 
     Raises UsageError if a release of libtpu is missing and cannot be downloaded.
     """
     # A session that compiles has a single framework.
     framework = options.frameworks[0]
-    starter = WorkerStarter(
+    worker_spec = WorkerSpec(
         python=python_of(options, framework),
         framework=framework,
         service="compile",
         default_variables=COMPILER_ENVIRONMENT.get(framework, {}),
     )
-    starters = dict.fromkeys(compiler_labels(options), starter)
-    for label, version in zip(starters, options.extra.get("libtpu", ())):
+    worker_specs = dict.fromkeys(compiler_labels(options), worker_spec)
+    for label, version in zip(worker_specs, options.extra.get("libtpu", ())):
         environment = {RELEASE_VARIABLE: f"libtpu {version}"}
         if not FRAMEWORKS[framework].is_scripted:
             library = download_libtpu(version, compile_cache_folder(options))
             environment["TPU_LIBRARY_PATH"] = str(library)
-        starters[label] = replace(starter, environment=environment)
-    return starters
+        worker_specs[label] = replace(worker_spec, environment=environment)
+    return worker_specs
 
 
 def download_libtpu(version: str, cache: Path | None) -> Path:
@@ -149,13 +149,13 @@ class Compilation(CollectedSession):
 class ParallelCompiler:
     """Compiles jobs with up to `worker_count` processes at once.
 
-    `starters` maps the label of each compiler to the way in which its workers are started. A worker
-    that does not answer within `timeout_s` is killed. `cache` is the folder that keeps compiled
-    programs between sessions; None to keep nothing.
+    `worker_specs` maps the label of each compiler to the way in which its workers are started. A
+    worker that does not answer within `timeout_s` is killed. `cache` is the folder that keeps
+    compiled programs between sessions; None to keep nothing.
     """
 
     executor: Executor
-    starters: Mapping[str, WorkerStarter]
+    worker_specs: Mapping[str, WorkerSpec]
     worker_count: int
     timeout_s: float
     cache: Path | None = None
@@ -209,7 +209,7 @@ class ParallelCompiler:
         thread_and_compiler = threading.get_ident(), compiler
         if thread_and_compiler not in self._groups or self._groups[thread_and_compiler].has_ended:
             launch = LaunchId(name=f"compile-{next(self._launch_numbers)}")
-            group = self.executor.open_group(self.starters[compiler], launch)
+            group = self.executor.open_group(self.worker_specs[compiler], launch)
             if isinstance(group, Failure):
                 return group
             self._groups[thread_and_compiler] = group

@@ -34,7 +34,7 @@ from .compilers import (
     ParallelCompiler,
     compile_cache_folder,
     compiler_labels,
-    compiler_starters,
+    compiler_worker_specs,
 )
 from .judge import CompileJudgingSettings, judge_compiled_case, judge_compiled_session
 from .results import compiled_tables, compiled_verdicts, results_json
@@ -151,7 +151,7 @@ def compile_and_judge(
     options = collected_session.options
     parallel = ParallelCompiler(
         executor=executor,
-        starters=compiler_starters(options),
+        worker_specs=compiler_worker_specs(options),
         worker_count=len(os.sched_getaffinity(0)),
         timeout_s=options.case_timeout,
         cache=compile_cache_folder(options),

@@ -33,7 +33,7 @@ class Gpu:
     The names of its topologies begin with `name`. `device_kind` is JAX's name for the chip.
     `capability` is the compute capability (major, minor), and `multiprocessors` the number of
     streaming multiprocessors. `cache_bytes` is the size of the L2 cache, and `memory_bytes` the
-    memory that the driver reports. `max_ranks` is the largest number of GPUs in a host.
+    memory that the driver reports. `max_gpus_per_host` is the largest number of GPUs in a host.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Gpu:
     memory_bytes: int
     memory_gb_per_s: int
     clock_ghz: float
-    max_ranks: int = 8
+    max_gpus_per_host: int = 8
 
     def target_config(self) -> str:
         """Return the description of the chip for XLA: a ``GpuTargetConfigProto`` in text format."""
@@ -162,10 +162,10 @@ def _slice_topology(name: str, chip: Chip, layout: str) -> Topology:
 def _gpu_topology(name: str, gpu: Gpu, layout: str) -> Topology:
     match = _GPU_COUNT.fullmatch(layout)
     hosts, ranks_per_host = (int(match["hosts"] or 1), int(match["each"])) if match else (0, 0)
-    if not 1 <= ranks_per_host <= gpu.max_ranks or hosts * ranks_per_host < 2:
+    if not 1 <= ranks_per_host <= gpu.max_gpus_per_host or hosts * ranks_per_host < 2:
         raise ValueError(
-            f"{name!r}: {gpu.name} is known with 2 to {gpu.max_ranks} GPUs in a host, such as "
-            f"{gpu.name}:8, and with several hosts, such as {gpu.name}:2x8 for two of 8 GPUs"
+            f"{name!r}: {gpu.name} is known with 2 to {gpu.max_gpus_per_host} GPUs in a host, such "
+            f"as {gpu.name}:8, and with several hosts, such as {gpu.name}:2x8 for two of 8 GPUs"
         )
     return Topology(
         name=name,

@@ -34,7 +34,7 @@ from busbw.model.words import Device, FailureKind, plural
 from busbw.worker import backends
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.backends.hlo import proof
-from busbw.worker.backends.hlo.module import published_algorithm
+from busbw.worker.backends.hlo.module import algorithm_in_backend_config
 from busbw.worker.serve import request_value
 
 # The variable that tells a worker the release of its compiler, which a bare library does not say.
@@ -324,7 +324,7 @@ def _describe_program(
         optimized,
         collectives=dict(Counter(line.collective for line in proved.collectives)),
         groups=f"{len(case.rank_groups)}x{case.group_size}",
-        algorithm=published_algorithm(proved.collectives),
+        algorithm=algorithm_in_backend_config(proved.collectives),
         starts=proved.is_asynchronous,
         around=dict(Counter(line.op for line in proved.payload_writers)),
         around_loop=dict(Counter(line.op for line in proved.payload_writers_per_call)),

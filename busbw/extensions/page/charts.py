@@ -89,7 +89,7 @@ class Chart:
 
     @property
     def description(self) -> str:
-        """The title, and a sentence with the range of each series and the `x` of each remark."""
+        """The title, the range of `y` of each series, and the `x` that have each remark of rows."""
         ranges: dict[str, list[float]] = {}
         for row in self.rows:
             values = ranges.setdefault(row["series"], [])

@@ -11,7 +11,7 @@ from typing import Any
 from busbw import metrics
 from busbw.baselines.store import PublishedTable
 from busbw.model.field_types import moment_text
-from busbw.model.verdict import TimeSummary, Verdict
+from busbw.model.verdict import LaunchTimeSummary, Verdict
 from busbw.model.words import Outcome, plural
 from busbw.report.reading import MeasuredSessionRecord
 
@@ -111,7 +111,7 @@ def shared_properties_text(curves: Sequence[MeasuredCurve]) -> str:
     return " · ".join(text for same in texts if len(same) == 1 for text in same if text)
 
 
-def _busbw_or_none(summary: TimeSummary | None) -> float | None:
+def _busbw_or_none(summary: LaunchTimeSummary | None) -> float | None:
     return None if summary is None else summary.busbw_gb_per_s
 
 

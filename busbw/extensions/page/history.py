@@ -139,9 +139,10 @@ def _level_changes(machine: MachineHistory, case: CaseHistory) -> list[LevelChan
 
 
 def changed_cases(machine: MachineHistory) -> list[CaseHistory]:
-    """Return the cases whose level changed, the largest change first.
+    """Return the cases to look at: those that fail, then those whose level changed.
 
-    Cases that failed or ran out of memory in their newest session come before all other cases.
+    A case fails if it failed or ran out of memory in its newest session. Among the cases whose
+    level changed, the largest change is first. All other cases are left out.
     """
 
     def largest_change(case: CaseHistory) -> float:

@@ -174,7 +174,7 @@ def _collectives_of_function(options: Options, source: str) -> ProgramCollective
     Raises UsageError if the workers do not start, or if the program cannot be compiled or read.
     """
     framework = options.frameworks[0]
-    starter = machine.starter_of(
+    worker_spec = machine.worker_spec_of(
         options, framework, Side.CANDIDATE, device=options.device, ranks=options.ranks
     )
     place, _, function = source.rpartition(":")
@@ -189,7 +189,7 @@ def _collectives_of_function(options: Options, source: str) -> ProgramCollective
     ):
         transport.join(options.device_wait)
         transport.lock(options.device_wait)
-        group = executor.open_group(starter, LaunchId(name="program"))
+        group = executor.open_group(worker_spec, LaunchId(name="program"))
         answer = (
             group
             if isinstance(group, Failure)

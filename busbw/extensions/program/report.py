@@ -95,7 +95,7 @@ def collective_differences(
     added, changed or removed.
     """
     old, new = _uses_by_name(old_program), _uses_by_name(new_program)
-    new_names = _match_changed_data(old, new)
+    new_names = _new_names_by_old_name(old, new)
     differences: list[Difference] = []
     largest_first = sorted((*old_program, *new_program), key=lambda use: -use.payload_bytes)
     for name in dict.fromkeys(use.name for use in largest_first):
@@ -112,7 +112,7 @@ def _uses_by_name(program: CollectiveUses) -> dict[str, list[CollectiveUse]]:
     return uses_by_name
 
 
-def _match_changed_data(
+def _new_names_by_old_name(
     old: Mapping[str, Sequence[CollectiveUse]], new: Mapping[str, Sequence[CollectiveUse]]
 ) -> dict[str, str]:
     """Return the new names of collectives whose dtype or payload changed, by their old names.
@@ -125,7 +125,7 @@ def _match_changed_data(
     for side, (program, other_program) in enumerate(((old, new), (new, old))):
         for name, uses in program.items():
             if name not in other_program:
-                key = uses[0].kind_text, uses[0].groups_text, _times_text(uses)
+                key = uses[0].kind_text, uses[0].groups_text, _run_counts_text(uses)
                 names.setdefault(key, ([], []))[side].append(name)
     matched = (zip(*pair) for pair in names.values() if len(pair[0]) == len(pair[1]))
     return dict(itertools.chain(*matched))
@@ -152,7 +152,7 @@ def _differences_of_collective(
             return
 
 
-def _times_text(uses: Sequence[CollectiveUse]) -> str:
+def _run_counts_text(uses: Sequence[CollectiveUse]) -> str:
     """Return how often collectives run, such as ``4 per step, at most 2 per step``."""
     sums: dict[tuple[bool, bool], CollectiveUse] = {}
     for use in uses:
@@ -176,7 +176,7 @@ def _algorithm_text(uses: Sequence[CollectiveUse]) -> str:
 
 # The number of runs is first: a collective of a single program has no other difference.
 _DESCRIPTIONS: Sequence[Callable[[Sequence[CollectiveUse]], str]] = (
-    _times_text,
+    _run_counts_text,
     lambda uses: uses[0].data_text,
     lambda uses: "; ".join(sorted({use.group_sizes_text for use in uses})),
     _asynchrony_text,

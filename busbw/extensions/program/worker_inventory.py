@@ -16,12 +16,12 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from busbw.collectives import COLLECTIVES
-from busbw.model.field_types import MOST_BYTES
+from busbw.model.field_types import MAX_DOCUMENT_BYTES
 from busbw.model.words import plural
 from busbw.worker.backends.hlo.module import (
     Instruction,
     Module,
-    published_algorithm,
+    algorithm_in_backend_config,
     read_module,
     remove_quoted_parts,
 )
@@ -256,13 +256,13 @@ class _Inventory:
         return CollectiveUse(
             kind=_KINDS.get(instruction.collective, instruction.collective),
             dtype="+".join(sorted({name for name, _ in arrays})),
-            payload_bytes=min(result_bytes * factor, MOST_BYTES),
+            payload_bytes=min(result_bytes * factor, MAX_DOCUMENT_BYTES),
             ranks=ranks,
             groups=groups,
             axes=axes,
             reduce_op=_REDUCE_OPS.get(reduce_op, reduce_op),
             hidden_by=hidden_by,
-            algorithm=published_algorithm([instruction]),
+            algorithm=algorithm_in_backend_config([instruction]),
             source=self.sources.user_line_of(instruction.text),
         )
 
@@ -277,7 +277,7 @@ class _Inventory:
         """
         source, algorithm = (
             self.sources.user_line_of(instruction.text),
-            published_algorithm([instruction]),
+            algorithm_in_backend_config([instruction]),
         )
         is_scattered = instruction.op == "fusion" and any(
             map(self._is_reduce_scatter, instruction.called_computations)

@@ -39,10 +39,12 @@ def compile_program(backend: JaxBackend, source: str) -> tuple[str, Mapping[str,
 
 
 def lower_program(source: str, devices: Sequence[Any]) -> Any:
-    """Return the jax.stages.Lowered that a user's function makes for `devices`.
+    """Call a user's function with `devices`, and return the jax.stages.Lowered of its program.
 
-    `source` names the function, ``FILE.py:FUNCTION`` or ``MODULE:FUNCTION``. Raises MeasuringError
-    PROGRAM_ERROR if the function fails or returns something else.
+    The function returns the Lowered itself, or a jitted function with its arguments,
+    ``(jitted, arguments)``. `source` names the user's function, ``FILE.py:FUNCTION`` or
+    ``MODULE:FUNCTION``. Raises MeasuringError PROGRAM_ERROR if the function fails or returns
+    neither.
     """
     try:
         program = _load_function(source)(list(devices))

@@ -210,7 +210,10 @@ def _clock_differences(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
 
 
 def _low_bandwidths(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
-    """Yield a sentence for each curve that reaches too little of the bandwidth of the links."""
+    """Yield a sentence for each family of cases that uses too little of the links' bandwidth.
+
+    The payload of the family with the largest share of the bandwidth counts.
+    """
     timed_verdicts = [v for v in sessions["curve"].verdicts.values() if v.ceiling_share is not None]
     for name, group in itertools.groupby(timed_verdicts, lambda v: v.case and v.case.family_name):
         share = max(verdict.ceiling_share or 0.0 for verdict in group)

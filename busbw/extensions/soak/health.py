@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from busbw.driver.executor import Executor
 from busbw.driver.group import Group
 from busbw.driver.schedules import Side
-from busbw.driver.transport import Request, WorkerStarter
+from busbw.driver.transport import Request, WorkerSpec
 from busbw.frameworks import FRAMEWORKS
 from busbw.judge.decision import Finding
 from busbw.model.case import Case, CaseSpec
@@ -22,7 +22,7 @@ from busbw.model.launch import Failure, LaunchId
 from busbw.model.machine import ALONE, CPU_QUOTA
 from busbw.model.verdict import Verdict
 from busbw.model.words import seconds_text
-from busbw.session.machine import starter_of
+from busbw.session.machine import worker_spec_of
 from busbw.session.measure import Observer
 from busbw.session.state import MeasuredSession
 
@@ -119,24 +119,27 @@ def observer_of(resolved_session: MeasuredSession, executor: Executor) -> Observ
     script = json.loads(os.environ.get(_SCRIPT, "{}"))
     if FRAMEWORKS[framework].is_scripted and not script.get("counts"):
         return None
-    starter = starter_of(options, framework, Side.CANDIDATE, device=target.device)
+    worker_spec = worker_spec_of(options, framework, Side.CANDIDATE, device=target.device)
     # All processes on a host would read the same counters.
-    starter = replace(
-        starter, service=NAME, cluster=ALONE if is_local else starter.cluster, default_variables={}
+    worker_spec = replace(
+        worker_spec,
+        service=NAME,
+        cluster=ALONE if is_local else worker_spec.cluster,
+        default_variables={},
     )
-    observer = HealthObserver(executor, starter)
+    observer = HealthObserver(executor, worker_spec)
     return Observer(observer.observe, observer.health)
 
 
 @dataclass
 class HealthObserver:
-    """Reads the counters of all hosts, in the processes that `starter` starts.
+    """Reads the counters of all hosts, in the processes that `worker_spec` starts.
 
-    `starter` is None after reading has failed once: then no counters are read any more.
+    `worker_spec` is None after reading has failed once: then no counters are read any more.
     """
 
     executor: Executor
-    starter: WorkerStarter | None
+    worker_spec: WorkerSpec | None
     _last_readings: dict[str, Reading] = field(default_factory=dict)
     _changes: dict[str, HealthChanges] = field(default_factory=dict)
     _group: Group | None = None
@@ -166,10 +169,10 @@ class HealthObserver:
 
         If several processes run on a host, the reading of the last process counts.
         """
-        if self.starter is None:
+        if self.worker_spec is None:
             return {}
         if self._group is None or self._group.has_ended:
-            group = self.executor.open_group(self.starter, LaunchId(name=NAME))
+            group = self.executor.open_group(self.worker_spec, LaunchId(name=NAME))
             if isinstance(group, Failure):
                 return self._stop_reading(group.message)
             self._group = group
@@ -187,7 +190,7 @@ class HealthObserver:
 
         `reason` is shown to the user, unless it is empty.
         """
-        self.starter = None
+        self.worker_spec = None
         if self._group is not None:
             self._group.kill()
         if reason:

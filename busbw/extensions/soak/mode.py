@@ -21,7 +21,7 @@ from busbw.model.case import Case, CaseSpec
 from busbw.model.launch import Failure, LaunchId, Measurement
 from busbw.model.verdict import Verdict
 from busbw.session.judge import findings_of_extensions
-from busbw.session.machine import starter_of
+from busbw.session.machine import worker_spec_of
 from busbw.session.measure import Display, make_observers, observed_values
 from busbw.session.options import Options
 from busbw.session.run import Mode, measuring_mode, run_on_machine
@@ -110,11 +110,11 @@ class Soak:
         begun_s, executor = time.monotonic(), self.executor
         ranks = max(job.key.ranks for job in self.resolved_session.jobs.values())
         device = self.resolved_session.machine.target.device
-        starter = starter_of(
+        worker_spec = worker_spec_of(
             self.resolved_session.options, framework, Side.CANDIDATE, device=device, ranks=ranks
         )
         with executor.time_phase("starting"):
-            group = executor.open_group(starter, launch)
+            group = executor.open_group(worker_spec, launch)
         if isinstance(group, Failure):
             self.failures |= dict.fromkeys(self._unfinished_cases(framework), group)
             return

@@ -9,5 +9,5 @@ COMMANDS = {"stack": "command"}
 HOOKS = {
     "build_references": "session:build_references",
     "lock_references": "session:lock_references",
-    "session_findings": "session:session_finding",
+    "session_findings": "session:verdict_with_machine_shift",
 }

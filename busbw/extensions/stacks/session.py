@@ -75,7 +75,7 @@ def lock_references(measured_session: MeasuredSession, frameworks: Sequence[str]
     return [note for note in notes if note]
 
 
-def session_finding(judged_session: JudgedSession) -> SessionVerdict:
+def verdict_with_machine_shift(judged_session: JudgedSession) -> SessionVerdict:
     """Return the verdict on a session, with the judgement on the machine and the stack added.
 
     The verdict is unchanged if the session measured no locked stack.

@@ -27,10 +27,10 @@ from busbw.collectives import COLLECTIVES
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, probe
 from busbw.driver.local import lock_this_machine
-from busbw.driver.transport import HostError, HostsTransport, WorkerStarter
+from busbw.driver.transport import HostError, HostsTransport, WorkerSpec
 from busbw.extensions.stragglers.groups import GroupMeasurer
 from busbw.extensions.stragglers.liveness import NoHostAnswersError
-from busbw.extensions.stragglers.result import CHIPS_RISK, NoAnswer, SearchResult
+from busbw.extensions.stragglers.result import CHIPS_RISK, SearchResult, UnreachablePart
 from busbw.extensions.stragglers.search import MAX_HOSTS_IN_PAIRS, MIN_HOSTS, HostSearch
 from busbw.extensions.stragglers.statistics import find_slow_chips
 from busbw.frameworks import FRAMEWORKS
@@ -139,7 +139,7 @@ def _search_hosts_and_chips(options: argparse.Namespace) -> SearchResult:
         processes = (options.processes or hosts.count) // hosts.count
         groups = GroupMeasurer(
             transport=transport,
-            starter=_make_starter(options, transport, processes),
+            worker_spec=_make_worker_spec(options, transport, processes),
             specs=_specs_to_measure(options),
             plan=Plan(launches=1, timeout_s=options.case_timeout),
             processes=processes,
@@ -152,7 +152,7 @@ def _search_hosts_and_chips(options: argparse.Namespace) -> SearchResult:
             options.pairs,
             report_progress=_print_progress,
         )
-        is_slice = groups.starter.device == Device.TPU.value
+        is_slice = groups.worker_spec.device == Device.TPU.value
         result = SearchResult(hosts=tuple(transport.names)) if is_slice else search.run()
         _print_progress("single chips")
         return _find_slow_chips_in_pairs(result, groups, max(options.payloads), min_loss)
@@ -179,7 +179,7 @@ def _find_slow_chips_in_pairs(
     reason = launch.failure.message if launch.failure else ""
     if not result.times and (reason or not losses):
         raise NoHostAnswersError(reason or "expected 3 chips or more, to tell a slow one")
-    lost = [NoAnswer(name=f"host {h}", hosts=(h,), reason=reason) for h in launch.lost_hosts]
+    lost = [UnreachablePart(name=f"host {h}", hosts=(h,), reason=reason) for h in launch.lost_hosts]
     return replace(
         result,
         rounds=groups.rounds,
@@ -193,24 +193,24 @@ def _find_slow_chips_in_pairs(
     )
 
 
-def _make_starter(
+def _make_worker_spec(
     options: argparse.Namespace, transport: HostsTransport, processes: int
-) -> WorkerStarter:
-    """Return the starter of workers, for the requested device or else for the device of the hosts.
+) -> WorkerSpec:
+    """Return how workers are started for the requested device, or else the device of the hosts.
 
     `processes` is the number of processes on each host. Raises NoHostAnswersError if no host
     answers.
     """
     framework = FRAMEWORKS[options.framework]
-    starter = WorkerStarter(
+    worker_spec = WorkerSpec(
         python=sys.executable, framework=options.framework, default_variables=framework.environment
     )
-    device = options.device or _find_device(starter, transport, processes)
+    device = options.device or _find_device(worker_spec, transport, processes)
     ranks = options.ranks_per_process or (1 if device is Device.CPU else None)
-    return replace(starter, device=device.value, ranks=ranks)
+    return replace(worker_spec, device=device.value, ranks=ranks)
 
 
-def _find_device(starter: WorkerStarter, transport: HostsTransport, processes: int) -> Device:
+def _find_device(worker_spec: WorkerSpec, transport: HostsTransport, processes: int) -> Device:
     """Return the kind of device of all hosts together or, if they do not start, of a single host.
 
     The hosts of a TPU slice start only together. Raises NoHostAnswersError if no host answers.
@@ -221,7 +221,9 @@ def _find_device(starter: WorkerStarter, transport: HostsTransport, processes: i
         try:
             answer = probe(
                 replace(
-                    starter, cluster=Cluster(processes=count) if count > 1 else ALONE, ranks=count
+                    worker_spec,
+                    cluster=Cluster(processes=count) if count > 1 else ALONE,
+                    ranks=count,
                 ),
                 Executor(transport.for_hosts(group)),
             )

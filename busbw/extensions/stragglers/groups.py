@@ -10,7 +10,7 @@ from functools import partial
 
 from busbw import grid
 from busbw.driver.executor import Executor
-from busbw.driver.transport import HostError, HostsTransport, Request, WorkerStarter
+from busbw.driver.transport import HostError, HostsTransport, Request, WorkerSpec
 from busbw.extensions.stragglers.liveness import HostGroup, Round, TimesByQuantity
 from busbw.extensions.stragglers.worker import ChipTimes
 from busbw.model.case import CaseSpec, GridError
@@ -31,7 +31,7 @@ class GroupMeasurer:
 
     Args:
         transport: Starts workers on the hosts.
-        starter: How a worker is started; `starter.ranks` is the number of ranks of a process.
+        worker_spec: How a worker is started; its `ranks` is the number of ranks of a process.
         specs: The cases to measure with each group.
         plan: The timeout of a case.
         processes: The number of processes on each host.
@@ -40,7 +40,7 @@ class GroupMeasurer:
     """
 
     transport: HostsTransport
-    starter: WorkerStarter
+    worker_spec: WorkerSpec
     specs: Sequence[CaseSpec]
     plan: Plan
     processes: int = 1
@@ -128,14 +128,17 @@ class GroupLaunch:
                 self.failure = Failure(kind=FailureKind.CRASHED, message=str(error))
 
     def start_workers(self) -> Failure | None:
-        starter, count = self.measurer.starter, self.measurer.processes * len(self.host_indexes)
-        starter = replace(
-            starter,
+        worker_spec, count = (
+            self.measurer.worker_spec,
+            self.measurer.processes * len(self.host_indexes),
+        )
+        worker_spec = replace(
+            worker_spec,
             cluster=Cluster(processes=count),
-            ranks=starter.ranks and starter.ranks * count,
+            ranks=worker_spec.ranks and worker_spec.ranks * count,
         )
         name = f"slow-{self.measurer.rounds}-{self.host_indexes[0]}"
-        self._workers = self.executor.start(starter, LaunchId(name=name))
+        self._workers = self.executor.start(worker_spec, LaunchId(name=name))
         timeout_s = self.measurer.plan.timeout_s
         if failure := self._workers.wait_until_ready(timeout_s):
             return failure
@@ -143,7 +146,7 @@ class GroupLaunch:
         if isinstance(probe, Failure):
             return probe
         self._target = grid.choose_target(
-            device=Device(starter.device),
+            device=Device(worker_spec.device),
             ranks=None,
             probes=[probe],
             named_frameworks=[probe.framework],

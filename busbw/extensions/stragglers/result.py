@@ -33,7 +33,7 @@ PAIRS_RISK, CHIPS_RISK = 0.5 * RISK, 0.5 * RISK
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class NoAnswer:
+class UnreachablePart:
     """An unreachable host, or a link that gave no time though both its hosts answer other hosts."""
 
     name: str
@@ -65,7 +65,7 @@ class SearchResult:
     hosts: tuple[str, ...]
     rounds: int = 0
     slow: tuple[SlowComponent, ...] = ()
-    unreachable: tuple[NoAnswer, ...] = ()
+    unreachable: tuple[UnreachablePart, ...] = ()
     undecided: tuple[str, ...] = ()
     racks: Mapping[str, Racks] = field(default_factory=dict)
     detectable: Mapping[str, float] = field(default_factory=dict)

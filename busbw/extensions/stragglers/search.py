@@ -24,8 +24,8 @@ from busbw.extensions.stragglers.liveness import (
 )
 from busbw.extensions.stragglers.result import (
     PAIRS_RISK,
-    NoAnswer,
     SearchResult,
+    UnreachablePart,
 )
 from busbw.extensions.stragglers.statistics import (
     Fit,
@@ -118,7 +118,7 @@ class HostSearch:
             hosts=tuple(self.hosts),
             slow=tuple(sorted(slow, key=lambda finding: -finding.ratio)),
             unreachable=tuple(
-                NoAnswer(name=_group_name(group), hosts=group, reason=reason)
+                UnreachablePart(name=_group_name(group), hosts=group, reason=reason)
                 for group, reason in sorted(silent.items())
             ),
             undecided=tuple(map(_group_name, self._undecided_groups(tests))),

@@ -157,8 +157,8 @@ class Program(ABC):
         """Write starting values on every rank, and wait until they are written.
 
         The values differ from the previous starting values, so that a result of an earlier call is
-        noticed. If `first_call` is the name of an extension's value, write the extension's inputs
-        instead.
+        noticed. If `first_call` is the name of a value of an extension, write the inputs of the
+        extension instead: the next call then gives the result from which it reads this value.
         """
 
     @abstractmethod

@@ -242,9 +242,9 @@ def map_ranks(function: Callable[[int], T], ranks: Iterable[int], payload_bytes:
 
 
 def repeat_period(values_of_period: Array, length: int) -> Array:
-    """Repeat `values_of_period` until the array has `length` elements, or as many as a chunk.
+    """Repeat `values_of_period` until the array has `length` or `_CHUNK_ELEMENTS` elements.
 
-    The array consists of whole periods, so that it may be a little longer.
+    The smaller of the two counts. The last period is not cut, so the array may be a little longer.
     """
     size = values_of_period.shape[0]
     repeats = max(1, -(-min(length, _CHUNK_ELEMENTS) // size))

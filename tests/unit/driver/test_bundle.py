@@ -19,9 +19,9 @@ import pytest
 from busbw import storage
 from busbw.driver.bundle import PACKAGE_FOLDER, Bundle, worker_hash
 from busbw.driver.local import LocalWorker
-from busbw.driver.transport import WorkerStarter
+from busbw.driver.transport import WorkerSpec
 from busbw.model.launch import LaunchId
-from tests.helpers.workers import answer_of, await_ready, kill, starter, write_program
+from tests.helpers.workers import answer_of, await_ready, kill, worker_spec, write_program
 
 ROOMS = ("collectives", "model", "worker")
 SHOWN = "import sys\nprint('path:', sys.path, file=sys.stderr)\n"
@@ -66,7 +66,7 @@ def test_the_temporary_folder_of_a_worker_is_inside_the_folder_of_its_code_bundl
 ) -> None:
     shown = "import tempfile\nprint('temporary:', tempfile.gettempdir(), flush=True)\n"
     (bundle.path / "__main__.py").write_text(shown)
-    worker = LocalWorker(starter(), bundle, LaunchId.parse("1"))
+    worker = LocalWorker(worker_spec(), bundle, LaunchId.parse("1"))
     answer_of(worker, None, 10)
     kill(worker)
     assert f"temporary: {bundle.temporary_folder}" in (bundle.path / "1.fake.log").read_text()
@@ -82,7 +82,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return package
 
 
-def path_of(begin: WorkerStarter, bundle: Bundle) -> list[Any]:
+def path_of(begin: WorkerSpec, bundle: Bundle) -> list[Any]:
     """Return the import path of a worker whose interpreter prints the path."""
     worker = LocalWorker(begin, bundle, LaunchId.parse("1.fake"))
     try:
@@ -113,7 +113,7 @@ def test_a_worker_of_another_interpreter_imports_only_packages_of_that_interpret
     monkeypatch.setenv("PYTHONPATH", f"{sysconfig.get_path('purelib')}:{Path(__file__).parents[3]}")
     monkeypatch.setenv("PYTHONHOME", "/nowhere")
     monkeypatch.setenv("VIRTUAL_ENV", sys.prefix)
-    path = path_of(starter(str(foreign / "bin" / "python")), bundle)
+    path = path_of(worker_spec(str(foreign / "bin" / "python")), bundle)
     (packages,) = foreign.glob("lib/python*/site-packages")
     assert str(packages) in path
     assert sysconfig.get_path("purelib") not in path
@@ -125,7 +125,7 @@ def test_a_worker_of_the_interpreter_of_pytest_keeps_the_pythonpath_of_the_user(
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text(SHOWN)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    assert str(tmp_path) in path_of(starter(), bundle)
+    assert str(tmp_path) in path_of(worker_spec(), bundle)
 
 
 def test_a_worker_adds_huge_pages_to_the_glibc_tunables_of_the_user(
@@ -134,7 +134,7 @@ def test_a_worker_adds_huge_pages_to_the_glibc_tunables_of_the_user(
     monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.check=0")
     text = f'#!/bin/sh\necho "$GLIBC_TUNABLES" >&2\nexec {sys.executable} "$@"\n'
     shows = write_program(tmp_path / "python", text)
-    worker = LocalWorker(starter(str(shows)), bundle, LaunchId.parse("1.fake"))
+    worker = LocalWorker(worker_spec(str(shows)), bundle, LaunchId.parse("1.fake"))
     try:
         await_ready(worker)
     finally:

@@ -19,8 +19,8 @@ from tests.helpers.workers import (
     executor,
     measure,
     processes,
-    starter,
     wait_until,
+    worker_spec,
 )
 
 pytestmark = pytest.mark.workers
@@ -31,7 +31,7 @@ LAUNCH = LaunchId.parse("1.fake")
 
 def opened_group(starting: Executor, then: str = "") -> Group:
     """Return a ready group of one worker; `then` happens to the worker in the middle of a case."""
-    group = starting.open_group(starter(cases=[{"then": then}]), LAUNCH)
+    group = starting.open_group(worker_spec(cases=[{"then": then}]), LAUNCH)
     assert isinstance(group, Group)
     return group
 
@@ -70,7 +70,7 @@ def test_an_executor_that_another_thread_stops_starts_no_more_groups_of_workers(
         assert isinstance(failure, Failure)
         assert failure.kind is FailureKind.KILLED
         assert starting.is_stopped
-        late = starting.open_group(starter(), LaunchId.parse("2.fake"))
+        late = starting.open_group(worker_spec(), LaunchId.parse("2.fake"))
     assert isinstance(late, Failure)
     assert late.kind is FailureKind.KILLED
     assert late.launch.text == "2.fake"
@@ -86,5 +86,5 @@ def test_a_probe_that_hangs_is_ended_after_the_timeout_for_starting_a_worker(
     with pytest.raises(
         HostLostError, match=r"did not answer within 1[.\d]* s while looking for devices"
     ):
-        probe(starter(probe="hang"), executor(bundle))
+        probe(worker_spec(probe="hang"), executor(bundle))
     assert not processes(bundle.path)

@@ -16,12 +16,12 @@ import pytest
 from busbw.driver.bundle import Bundle
 from busbw.driver.group import Group, merge_replies
 from busbw.driver.local import LocalTransport, LocalWorker
-from busbw.driver.transport import Ending, Exit, Worker, WorkerStarter
+from busbw.driver.transport import Ending, Exit, Worker, WorkerSpec
 from busbw.model.launch import Failure, LaunchId, Run
 from busbw.model.machine import Cluster, ClusterMember
 from busbw.model.words import FailureKind
 from tests.helpers import build
-from tests.helpers.workers import KEY, failure, measure, processes, starter, state, wait_until
+from tests.helpers.workers import KEY, failure, measure, processes, state, wait_until, worker_spec
 
 pytestmark = pytest.mark.workers
 
@@ -33,17 +33,17 @@ REQUEST = measure(key=replace(KEY, processes=4))
 
 
 class ByIndex(LocalTransport):
-    """Starts the workers in `starters` with scripts by their index, and others without a script."""
+    """Starts the workers in `worker_specs` with scripts by their index, others without a script."""
 
-    def __init__(self, bundle: Bundle, starters: dict[int, WorkerStarter]) -> None:
+    def __init__(self, bundle: Bundle, worker_specs: dict[int, WorkerSpec]) -> None:
         super().__init__(bundle)
-        self._starters = starters
+        self._worker_specs = worker_specs
 
     def start(
-        self, starter: WorkerStarter, launch: LaunchId, member: ClusterMember | None
+        self, worker_spec: WorkerSpec, launch: LaunchId, member: ClusterMember | None
     ) -> Worker:
         index = member.index if member else 0
-        return super().start(self._starters.get(index, starter), launch, member)
+        return super().start(self._worker_specs.get(index, worker_spec), launch, member)
 
 
 @contextmanager
@@ -52,11 +52,11 @@ def started(bundle: Bundle, cluster: Cluster = CLUSTER, **events: str) -> Iterat
 
     No process is left.
     """
-    starters = {
-        int(name.removeprefix("worker")): starter(cases=[{"then": event}])
+    worker_specs = {
+        int(name.removeprefix("worker")): worker_spec(cases=[{"then": event}])
         for name, event in events.items()
     }
-    group = Group(ByIndex(bundle, starters), replace(starter(), cluster=cluster), LAUNCH)
+    group = Group(ByIndex(bundle, worker_specs), replace(worker_spec(), cluster=cluster), LAUNCH)
     try:
         assert group.wait_until_ready(LONG_S) is None
         yield group
@@ -88,9 +88,9 @@ def test_the_failure_of_a_group_names_a_killed_worker_rather_than_another_failed
 
 
 def test_a_worker_that_cannot_start_leaves_no_other_worker_of_its_group(bundle: Bundle) -> None:
-    transport = ByIndex(bundle, {2: starter("/bin/false")})
+    transport = ByIndex(bundle, {2: worker_spec("/bin/false")})
     ended = failure(
-        Group(transport, replace(starter(), cluster=CLUSTER), LAUNCH).wait_until_ready(LONG_S)
+        Group(transport, replace(worker_spec(), cluster=CLUSTER), LAUNCH).wait_until_ready(LONG_S)
     )
     assert ended.message == "worker 2: the worker ended with exit code 1 while starting"
     assert not processes(bundle.path)
@@ -100,10 +100,12 @@ def test_an_exception_at_the_start_of_a_group_leaves_no_worker_and_no_file_descr
     bundle: Bundle,
 ) -> None:
     before = len(os.listdir("/proc/self/fd"))
-    impossible = replace(starter(), environment={"A=B": "no name of a variable has an equals sign"})
+    impossible = replace(
+        worker_spec(), environment={"A=B": "no name of a variable has an equals sign"}
+    )
     transport = ByIndex(bundle, {2: impossible})
     with pytest.raises(ValueError, match="illegal environment variable name"):
-        Group(transport, replace(starter(), cluster=CLUSTER), LAUNCH)
+        Group(transport, replace(worker_spec(), cluster=CLUSTER), LAUNCH)
     assert not processes(bundle.path)
     assert len(os.listdir("/proc/self/fd")) == before
 

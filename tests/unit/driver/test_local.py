@@ -25,7 +25,7 @@ from busbw.driver.local import (
     worker_environment,
 )
 from busbw.driver.logs import failure_of_exit
-from busbw.driver.transport import Exit, HostError, Reply, WorkerStarter
+from busbw.driver.transport import Exit, HostError, Reply, WorkerSpec
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.words import FailureKind, OutOfMemoryDetection
 from tests.helpers.damage import bounded
@@ -34,7 +34,7 @@ from tests.helpers.workers import (
     await_ready,
     kill,
     processes,
-    starter,
+    worker_spec,
     write_program,
 )
 from tests.helpers.workers import measure as request
@@ -57,7 +57,7 @@ SHORT_S = 0.4
 
 
 @contextmanager
-def ready(bundle: Bundle, begin: WorkerStarter) -> Iterator[LocalWorker]:
+def ready(bundle: Bundle, begin: WorkerSpec) -> Iterator[LocalWorker]:
     worker = LocalWorker(begin, bundle, LaunchId.parse("1.fake"))
     try:
         await_ready(worker, LONG_S)
@@ -85,7 +85,7 @@ def test_the_driver_ends_a_worker_that_closes_its_socket_or_replies_twice(
     """Record no exit code, because the driver itself has ended the worker."""
     monkeypatch.setattr("busbw.driver.local.EXIT_GRACE_S", SHORT_S)
     program = write_program(tmp_path / "program", PROGRAM.format(python=sys.executable, act=act))
-    begin = WorkerStarter(python=str(program), framework="fake")
+    begin = WorkerSpec(python=str(program), framework="fake")
     worker = LocalWorker(begin, bundle, LaunchId.parse("1.fake"))
     answer = answer_of(worker, None, LONG_S)
     assert isinstance(answer, Exit)
@@ -97,7 +97,7 @@ def test_the_driver_ends_a_worker_that_closes_its_socket_or_replies_twice(
 def test_the_request_after_a_worker_was_killed_is_answered_with_its_exit_code(
     bundle: Bundle,
 ) -> None:
-    with ready(bundle, starter()) as worker:
+    with ready(bundle, worker_spec()) as worker:
         os.kill(worker.pid, signal.SIGKILL)
         answer = measure(worker)
     assert isinstance(answer, Exit)
@@ -108,7 +108,7 @@ def test_a_worker_that_the_system_cannot_start_is_an_error_with_a_readable_messa
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The kernel takes no variable of more than 128 KiB.
-    begin = replace(starter(), environment={"LARGE": "x" * 2**18})
+    begin = replace(worker_spec(), environment={"LARGE": "x" * 2**18})
     monkeypatch.setattr(logs, "least_pids_limit", lambda: 30)
     cause = r"^a worker cannot be started on this host \(Argument .*; pids.max is 30$"
     with pytest.raises(HostError, match=cause):
@@ -124,8 +124,8 @@ def test_a_variable_of_the_user_overrides_the_default_variable_of_a_framework(
     monkeypatch.delenv("NOISE", raising=False)
     if user:
         monkeypatch.setenv("NOISE", user)
-    environment = {**starter().environment, **options}
-    begin = replace(starter(), default_variables={"NOISE": "1"}, environment=environment)
+    environment = {**worker_spec().environment, **options}
+    begin = replace(worker_spec(), default_variables={"NOISE": "1"}, environment=environment)
     assert worker_environment(begin, os.environ)["NOISE"] == noise
 
 

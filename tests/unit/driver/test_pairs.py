@@ -12,12 +12,12 @@ from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.local import LocalWorker
 from busbw.driver.schedules import Schedule, Side
-from busbw.driver.transport import WorkerStarter
+from busbw.driver.transport import WorkerSpec
 from busbw.model.case import Case
 from busbw.model.launch import Plan
 from busbw.model.words import FailureKind
 from tests.helpers.sweep import sweep
-from tests.helpers.workers import KEY, PLAN, Watched, case, keyed, stack, starter
+from tests.helpers.workers import KEY, PLAN, Watched, case, keyed, stack, worker_spec
 
 pytestmark = pytest.mark.workers
 
@@ -65,8 +65,8 @@ def pairs(bundle: Bundle, log: Log) -> Make:
 
     def make(
         *cases: Case,
-        reference: WorkerStarter | None = None,
-        candidate: WorkerStarter | None = None,
+        reference: WorkerSpec | None = None,
+        candidate: WorkerSpec | None = None,
         **more: Any,
     ) -> Schedule:
         ordinary: dict[str, Any] = {"cases": keyed(*cases), "plan": PLAN, "can_overlap": True}
@@ -92,7 +92,7 @@ def plan(**changes: Any) -> Plan:
 
 
 def test_samples_of_two_stacks_alternate_in_the_order_a_b_b_a(pairs: Make, log: Log) -> None:
-    pairs(SMALL, plan=plan(samples=6)).run()
+    pairs(SMALL, plan=plan(max_samples=6)).run()
     assert log.sides("open") == "rc"
     assert log.sides("sample") == "rccrrccrrccr"
     assert log.sides("close") == "rc"
@@ -101,7 +101,7 @@ def test_samples_of_two_stacks_alternate_in_the_order_a_b_b_a(pairs: Make, log: 
 def test_the_stack_that_begins_a_round_alternates_over_rounds_in_the_order_a_b_b_a(
     pairs: Make, log: Log
 ) -> None:
-    pairs(SMALL, plan=plan(launches=5, samples=1)).run()
+    pairs(SMALL, plan=plan(launches=5, max_samples=1)).run()
     assert log.sides("sample") == log.sides("start") == "rc cr cr rc rc".replace(" ", "")
 
 
@@ -109,7 +109,7 @@ def test_two_stacks_measure_a_large_case_one_after_the_other_and_release_its_mem
     pairs: Make, log: Log
 ) -> None:
     # A device with memory of its own: nothing is predicted and none of it is taken.
-    script = starter(device="tpu", device_kind="Fake TPU")
+    script = worker_spec(device="tpu", device_kind="Fake TPU")
     pairs(LARGE, cases=keyed(LARGE, key=TPU_KEY), reference=script, candidate=script).run()
     assert [event for event in log.events if event[1] in ("measure", "release")] == [
         ("1.fake.reference", "measure"),
@@ -140,7 +140,7 @@ def test_launches_of_two_stacks_that_cannot_share_devices_alternate_in_the_order
 def test_a_failed_worker_of_one_stack_does_not_prevent_measurements_of_the_other_stack(
     pairs: Make, lacking: Side, log: Log, event: str, kind: FailureKind
 ) -> None:
-    script = starter(cases=[{"payload_bytes": DYING.payload_bytes, "then": event}])
+    script = worker_spec(cases=[{"payload_bytes": DYING.payload_bytes, "then": event}])
     schedule = pairs(SMALL, DYING, OTHER, **{lacking.value: script})
     schedule.run()
     other = R if lacking is C else C
@@ -158,7 +158,7 @@ def test_a_failed_worker_of_one_stack_does_not_prevent_measurements_of_the_other
 def test_every_case_of_a_stack_fails_if_its_workers_do_not_start(
     pairs: Make, broken: Side, can_overlap: bool
 ) -> None:
-    false = starter("/bin/false")
+    false = worker_spec("/bin/false")
     begin = {side: false if side is broken else None for side in Side}
     running = pairs(
         *TWO, reference=begin[R], candidate=begin[C], can_overlap=can_overlap, plan=plan(launches=2)

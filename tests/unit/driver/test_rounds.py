@@ -19,7 +19,7 @@ from busbw.driver.schedules import (
     Stack,
     shuffle_cases,
 )
-from busbw.driver.transport import Request, WorkerStarter
+from busbw.driver.transport import Request, WorkerSpec
 from busbw.model.case import Case
 from busbw.model.launch import HostPace, Measurement
 from busbw.model.machine import EnvironmentKey
@@ -33,7 +33,7 @@ from tests.helpers.workers import (
     keyed,
     processes,
     stack,
-    starter,
+    worker_spec,
 )
 
 pytestmark = pytest.mark.workers
@@ -56,7 +56,7 @@ def make_schedule(
 def measured(
     bundle: Bundle,
     sizes: Sequence[int],
-    begin: WorkerStarter,
+    begin: WorkerSpec,
     *,
     launches: int = 1,
     seed: int = 0,
@@ -78,7 +78,7 @@ def measured(
 
 def order(bundle: Bundle, seed: int) -> list[int]:
     """Return the payloads of two launches in the order in which they were measured."""
-    cases, _ = measured(bundle, SMALL, starter(), launches=2, seed=seed)
+    cases, _ = measured(bundle, SMALL, worker_spec(), launches=2, seed=seed)
     return [case.payload_bytes for case in cases]
 
 
@@ -105,7 +105,7 @@ def test_a_worker_receives_the_chain_length_of_the_last_launch_that_measured_the
         return ask(group, request, *rest)
 
     monkeypatch.setattr(Group, "ask", noted)
-    script = starter(cases=[{"passes": [2], "then": "kill"}])
+    script = worker_spec(cases=[{"passes": [2], "then": "kill"}])
     _, (measurement,) = measured(bundle, [1024], script, launches=4)
     first, third, _ = measurement.runs
     # After a launch that gave none it is the one before that.

@@ -21,7 +21,7 @@ from busbw.judge.levels import (
     repaired_losses_text,
 )
 from busbw.judge.policy import POLICIES
-from busbw.judge.series import ExpectedTime, LossState
+from busbw.judge.series import ExpectedTime, SeriesLoss
 from busbw.model.case import Case
 from busbw.model.stored import Baseline, Session
 from busbw.model.words import Device as Class
@@ -282,7 +282,8 @@ def test_a_repaired_loss_is_named_only_in_the_first_session_after_the_repair() -
     lost = [device.session(day, {slow: 1.2} if day >= 6 else 1.0, launches=6) for day in range(12)]
     judged = _judged([*lost, device.session(12)])[2]
     assert (
-        judged.loss_states[slow].ended_loss_session_count == 6 and not judged.loss_states[slow].loss
+        judged.latest_losses[slow].ended_loss_session_count == 6
+        and not judged.latest_losses[slow].loss
     )
     name = slow.name
     assert repaired_losses_text(judged) == f"repaired: back at the level after 6 sessions: {name}"
@@ -298,7 +299,7 @@ def test_a_loss_that_comes_and_goes_is_found_only_in_the_slow_sessions() -> None
             device.session(day, {slow: 1.1} if lost else 1.0, launches=6 if lost else 3)
         )
         judged = _judged(sessions)[2]
-        assert (judged.loss_states[slow].loss > 0) is lost
+        assert (judged.latest_losses[slow].loss > 0) is lost
 
 
 def test_a_loss_that_grows_by_half_a_percent_in_each_session_is_found() -> None:
@@ -343,7 +344,7 @@ def test_a_case_that_the_current_session_did_not_measure_has_no_lasting_loss() -
 
 LOSS = Loss(
     subject=CASE,
-    state=LossState(mean_loss=math.log(1.034), lost_session_count=5),
+    state=SeriesLoss(mean_loss=math.log(1.034), lost_session_count=5),
     began=FIRST,
     stack_changes=("a 1 -> 2",),
 )

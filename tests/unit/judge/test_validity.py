@@ -20,7 +20,7 @@ from busbw.model.case import Case
 from busbw.model.launch import Failure, Measurement, Run
 from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import Baseline
-from busbw.model.verdict import Reference, TimeSummary, Verdict
+from busbw.model.verdict import LaunchTimeSummary, Reference, Verdict
 from busbw.model.words import MIB, FailureKind, Outcome, OutOfMemoryDetection
 from tests.helpers import build
 from tests.unit.judge.rules import OOM, STEADY, judged
@@ -179,7 +179,7 @@ def _case(key: EnvironmentKey) -> Case:
     return build.case(payload_bytes=64 * MIB, ranks=key.ranks)
 
 
-def _summary(key: EnvironmentKey, gb_per_s: float, *slower: float) -> TimeSummary:
+def _summary(key: EnvironmentKey, gb_per_s: float, *slower: float) -> LaunchTimeSummary:
     """Return a summary of a launch of this busbw and of launches that are slower."""
     best_s = 2 * (key.ranks - 1) / key.ranks * 64 * MIB / (gb_per_s * 1e9)
     return summarize_times(_case(key), [best_s, *(factor * best_s for factor in slower)])

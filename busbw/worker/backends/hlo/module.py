@@ -216,7 +216,7 @@ def read_module(text: str) -> Module:
     return Module({name: tuple(lines) for name, lines in computations.items()}, entry)
 
 
-def published_algorithm(collectives: Sequence[Instruction]) -> dict[str, str]:
+def algorithm_in_backend_config(collectives: Sequence[Instruction]) -> dict[str, str]:
     """Return the properties of the algorithm that the compiler published, such as ``colors: 2``.
 
     The dictionary maps names of properties to values, and is empty if the compiler published

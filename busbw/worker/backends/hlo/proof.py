@@ -24,7 +24,7 @@ from busbw.model.words import Clock, Device, FailureKind, Placement
 
 from ..base import MeasuringError, not_a_collective
 from .module import COLLECTIVES as KINDS
-from .module import Instruction, Module, published_algorithm, read_module
+from .module import Instruction, Module, algorithm_in_backend_config, read_module
 
 # The number of characters that a message shows of an instruction, and of its result or its groups.
 _INSTRUCTION_CHARACTERS, _PART_CHARACTERS = 300, 100
@@ -92,8 +92,9 @@ class ExpectedLoop:
     def forbids_copies(self) -> bool:
         """Whether the loop must not copy the payload.
 
-        Copies are allowed in a program with injected work. They are also allowed if a sample is a
-        single call, because a user's call makes these copies, too.
+        Copies are allowed if the collective itself makes them on this device, or if work is
+        injected. They are also allowed if a sample is a single call, because a user's call makes
+        these copies, too.
         """
         return (
             self.collective.is_copy_free
@@ -140,7 +141,7 @@ def prove(text: str, expected_loop: ExpectedLoop) -> Proof:
         payload_copies=len(loop.payload_writers),
         copies_per_call=len(loop.payload_writers_per_call),
         algorithm=expected_loop.case.strategy,
-        chosen=published_algorithm(loop.collectives),
+        chosen=algorithm_in_backend_config(loop.collectives),
         array_bytes=expected_loop.result_bytes,
         groups=expected_loop.case.rank_groups,
     )

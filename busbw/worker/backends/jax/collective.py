@@ -104,7 +104,7 @@ def choose_program_form(
     collective = COLLECTIVES[case.collective]
     inputs = collective.input_bytes(case.payload_bytes, case.group_size) // element_bytes
     outputs = collective.output_bytes(case.payload_bytes, case.group_size) // element_bytes
-    operation = partial(lowerings.lower, case, axes)
+    operation = partial(lowerings.run_collective, case, axes)
     in_place = case.placement == Placement.IN_PLACE.value
     if case.clock is Clock.DISPATCH:
         single = partial(_run_once, operation)
@@ -137,7 +137,10 @@ def _run_once(operation: _Operation, turns: jax.Array, values: jax.Array) -> tup
 def _run_between_buffers(
     operation: _Operation, number: int, first_buffer: Any, second_buffer: Any
 ) -> tuple[Any, ...]:
-    """Run a collective from the first buffer to the second or, if `number` is odd, back."""
+    """Run a collective from the first buffer to the second or, if `number` is odd, back.
+
+    `number` is the position of the collective in its turn. Returns both buffers.
+    """
     return (
         (first_buffer, operation(first_buffer))
         if number % 2 == 0

@@ -19,7 +19,7 @@ from busbw.model.machine import Protocol
 from busbw.session.option import UsageError
 from tests.helpers.sweep import sweep
 from tests.helpers.wheels import use_index, wheel
-from tests.helpers.workers import KEY, Watched, case, executor, processes, starter
+from tests.helpers.workers import KEY, Watched, case, executor, processes, worker_spec
 
 
 @pytest.mark.slow
@@ -43,7 +43,7 @@ V5E = topology_of("v5e:2x4")
 def compiling(
     bundle: Bundle, workers: int = 2, timeout_s: float = 30.0, python: str = sys.executable
 ) -> ParallelCompiler:
-    begin = replace(starter(python), service="compile")
+    begin = replace(worker_spec(python), service="compile")
     return ParallelCompiler(
         executor(bundle), {"": begin}, worker_count=workers, timeout_s=timeout_s
     )
@@ -64,7 +64,7 @@ def interrupted(bundle: Bundle, event: str) -> ParallelCompiler:
         if done == event:
             raise KeyboardInterrupt
 
-    begin = replace(starter(), service="compile")
+    begin = replace(worker_spec(), service="compile")
     executor = Executor(Watched(bundle, interrupt))
     return ParallelCompiler(executor, {"": begin}, worker_count=2, timeout_s=60.0)
 

@@ -20,7 +20,7 @@ from busbw.extensions.profiles.recordings import (
 from busbw.worker.backends.recordings import ProfileEvent
 
 DATA = Path(__file__).with_name("data")
-MOST_BYTES = 2**28
+MAX_DOCUMENT_BYTES = 2**28
 TPU, GPU, CPU = "/device:TPU:0", "/device:GPU:0", "/host:CPU"
 
 
@@ -102,7 +102,7 @@ def test_a_cpu_recording_of_jax_has_three_calls_of_four_all_reduces_on_two_devic
 ) -> None:
     path = tmp_path / "a.trace.json.gz"
     path.write_bytes((DATA / "jax_cpu.trace.json.gz").read_bytes())
-    result = find_collectives(read_events(path, MOST_BYTES), "h")
+    result = find_collectives(read_events(path, MAX_DOCUMENT_BYTES), "h")
     assert Counter(collective.device for collective in result) == {"h/0": 12, "h/1": 12}
     assert {collective.kind for collective in result} == {"all_reduce"}
     assert len({collective.call for collective in result}) == 3

@@ -1,10 +1,10 @@
 """The collectives in JAX. Each is in a module with the collective's name.
 
-Each module has a function ``lower(case, axes, values)``. It takes the `values` of a rank, and
-returns the result of the rank after a collective along the `axes` of the mesh. JAX distinguishes
-values that differ between ranks from values that are equal. The result has the type of values that
-differ, as the argument has, because the result of an iteration is the argument of the next
-iteration.
+Each module has a function ``run_collective(case, axes, values)``. It takes the `values` of a rank,
+and returns the result of the rank after a collective along the `axes` of the mesh. JAX
+distinguishes values that differ between ranks from values that are equal. The result has the type
+of values that differ, as the argument has, because the result of an iteration is the argument of
+the next iteration.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ... import load_module
 from ...base import unavailable
 
 
-def lower(case: Case, axes: tuple[str, ...], values: jax.Array) -> jax.Array:
+def run_collective(case: Case, axes: tuple[str, ...], values: jax.Array) -> jax.Array:
     """Return the result of the collective of `case` on a rank.
 
     `axes` are the axes of the mesh along which the collective runs, and `values` the input of the
@@ -26,5 +26,5 @@ def lower(case: Case, axes: tuple[str, ...], values: jax.Array) -> jax.Array:
     module = load_module("jax", f"lowerings.{case.collective}")
     if module is None:
         raise unavailable(f"JAX has no {case.collective} here")
-    result: jax.Array = module.lower(case, axes, values)
+    result: jax.Array = module.run_collective(case, axes, values)
     return result

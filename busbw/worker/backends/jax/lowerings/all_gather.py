@@ -9,6 +9,6 @@ import jax
 from busbw.model.case import Case
 
 
-def lower(case: Case, axes: tuple[str, ...], values: jax.Array) -> Any:
+def run_collective(case: Case, axes: tuple[str, ...], values: jax.Array) -> Any:
     """Return the values of all ranks along `axes`, one after the other."""
     return jax.lax.all_gather(values, axes, tiled=True)

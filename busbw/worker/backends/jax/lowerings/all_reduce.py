@@ -11,7 +11,7 @@ from busbw.model.case import Case
 from .. import versions
 
 
-def lower(case: Case, axes: tuple[str, ...], values: jax.Array) -> Any:
+def run_collective(case: Case, axes: tuple[str, ...], values: jax.Array) -> Any:
     """Return the sum, maximum or minimum of the values of all ranks along `axes`.
 
     The result is typed as varying along `axes` (`jax.lax.pcast`), as the input is, although all

@@ -9,6 +9,6 @@ import jax
 from busbw.model.case import Case
 
 
-def lower(case: Case, axes: tuple[str, ...], values: jax.Array) -> Any:
+def run_collective(case: Case, axes: tuple[str, ...], values: jax.Array) -> Any:
     """Return the blocks that the ranks along `axes` send to this rank, one after the other."""
     return jax.lax.all_to_all(values, axes, 0, 0, tiled=True)

@@ -10,7 +10,7 @@ from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case
 
 
-def lower(case: Case, axes: tuple[str, ...], values: jax.Array) -> Any:
+def run_collective(case: Case, axes: tuple[str, ...], values: jax.Array) -> Any:
     """Return the values of the rank that sends to this rank."""
     pairs = COLLECTIVES[case.collective].source_target_pairs(case.group_size)
     return jax.lax.ppermute(values, axes, pairs)

@@ -190,7 +190,7 @@ def published(*configs: object) -> dict[str, str]:
     """Return the algorithm that is read from collectives with these configurations."""
     lines = "\n".join("  " + all_reduce(config) for config in configs)
     module = hlo.read_module(f"%body (own: f32[16384]) -> f32[16384] {{\n{lines}\n}}")
-    return hlo.published_algorithm(module.collectives())
+    return hlo.algorithm_in_backend_config(module.collectives())
 
 
 def test_the_algorithm_of_a_collective_is_read_from_hlo_with_its_colors_and_phases() -> None:
@@ -233,7 +233,7 @@ def test_no_algorithm_is_read_from_hlo_without_a_published_algorithm(config: obj
     # Nor is what was cut off.
     line = all_reduce({"collective_algorithm_config": RING})[:-10]
     module = hlo.read_module(f"%body (own: f32[4]) -> f32[4] {{\n  {line}\n}}")
-    assert hlo.published_algorithm(module.collectives()) == {}
+    assert hlo.algorithm_in_backend_config(module.collectives()) == {}
 
 
 STARTED = """\
@@ -283,7 +283,7 @@ def test_the_proof_accepts_a_collective_that_is_started_on_sparse_cores(
     instructions = proof.prove_loop(text, proof.ExpectedLoop(CASE, 1, device=Device.TPU))
     assert instructions.is_asynchronous
     assert instructions.payload_writers == ()
-    assert hlo.published_algorithm(instructions.collectives)["offload"] == "SparseCore"
+    assert hlo.algorithm_in_backend_config(instructions.collectives)["offload"] == "SparseCore"
 
 
 @STARTS

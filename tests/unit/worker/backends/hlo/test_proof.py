@@ -441,7 +441,7 @@ def _refused_of_gpu(text: str, device: Device = Device.GPU, **changes: Any) -> s
 
 
 def _algorithm(loop: ProvedLoop) -> dict[str, str]:
-    return hlo.published_algorithm(loop.collectives)
+    return hlo.algorithm_in_backend_config(loop.collectives)
 
 
 def test_the_algorithm_of_a_gpu_contains_only_values_that_differ_from_the_defaults() -> None:

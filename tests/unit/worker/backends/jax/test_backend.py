@@ -197,7 +197,7 @@ def test_the_proof_also_checks_a_jax_program_that_an_earlier_worker_compiled(
 def test_two_interleaved_jax_stacks_keep_their_compiled_programs_in_separate_folders() -> None:
     bundle = Bundle()
     try:
-        stacks = {side: Stack(starters={"jax": real.starter("jax", 4)}) for side in Side}
+        stacks = {side: Stack(worker_specs={"jax": real.worker_spec("jax", 4)}) for side in Side}
         keys = real.keys_of([_spec()], ranks=4)
         Schedule(Executor(LocalTransport(bundle)), keys, real.QUICK, stacks, can_overlap=True).run()
         kept = sorted((bundle.path / "programs" / "jax").iterdir())

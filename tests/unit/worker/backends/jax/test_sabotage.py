@@ -19,7 +19,7 @@ NOTHING = Sabotage(code="")
 
 WITHOUT_THE_COLLECTIVE = """
 from busbw.worker.backends.jax import collective as forms
-put(forms.lowerings, "lower", lambda case, axes, values: values + values)
+put(forms.lowerings, "run_collective", lambda case, axes, values: values + values)
 """
 
 HALF_THE_RANKS = """
@@ -28,7 +28,7 @@ from busbw.worker.backends.jax import collective as forms
 halves = [[0, 1], [2, 3]]
 whole = jax.shard_map
 put(jax, "shard_map", lambda *args, **options: whole(*args, check_vma=False, **options))
-put(forms.lowerings, "lower", lambda case, axes, values: jax.lax.psum(
+put(forms.lowerings, "run_collective", lambda case, axes, values: jax.lax.psum(
     values, axes, axis_index_groups=halves))
 """
 
@@ -42,14 +42,14 @@ TO_THE_RANK_BEFORE = """
 import jax
 from busbw.worker.backends.jax.lowerings import permute
 pairs = [(i, (i - 1) % 4) for i in range(4)]
-put(permute, "lower", lambda case, axes, values: jax.lax.ppermute(values, axes, pairs))
+put(permute, "run_collective", lambda case, axes, values: jax.lax.ppermute(values, axes, pairs))
 """
 
 MAXIMUM_FOR_SUM = """
 import jax
 from busbw.worker.backends.jax import versions
 from busbw.worker.backends.jax.lowerings import all_reduce
-put(all_reduce, "lower", lambda case, axes, values: versions.type_as_varying(
+put(all_reduce, "run_collective", lambda case, axes, values: versions.type_as_varying(
     jax.lax.pmax(values, axes), axes))
 """
 
@@ -149,8 +149,8 @@ put(forms, "run_chain", chain)
 IN_A_BRANCH = """
 import jax
 from busbw.worker.backends.jax import collective as forms
-right = forms.lowerings.lower
-put(forms.lowerings, "lower", lambda case, axes, values: jax.lax.cond(
+right = forms.lowerings.run_collective
+put(forms.lowerings, "run_collective", lambda case, axes, values: jax.lax.cond(
     values[0] < 0, lambda v: v + v, lambda v: right(case, axes, v), values))
 """
 
