@@ -290,7 +290,7 @@ def _compare_with_level(
         baseline=before,
         ratio=math.exp(decision.log_ratio),
         ratio_interval=(fastest, slowest),
-        ratio_error=limits.stddev,
+        ratio_error=limits.residual_stddev,
         limit=math.exp(decision.max_log_ratio),
         provisional=expected.session_count < policy.provisional_below_sessions,
     )

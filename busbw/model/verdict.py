@@ -152,14 +152,14 @@ class SessionVerdict:
     text: str
 
     @property
-    def main_outcome(self) -> SessionOutcome:
+    def outcome(self) -> SessionOutcome:
         """The most important outcome, which is the outcome that is shown."""
         return self.outcomes[0]
 
     @property
     def failed(self) -> bool:
         """Whether pytest's item for the whole session fails."""
-        return self.main_outcome.is_failure
+        return self.outcome.is_failure
 
     def with_failure(self, outcome: SessionOutcome, text: str) -> SessionVerdict:
         """Return the verdict with the failing `outcome` added, and `text` in front of its text.

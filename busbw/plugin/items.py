@@ -213,9 +213,7 @@ def pytest_runtest_makereport(
     attributes[SHOWN_ATTRIBUTE] = verdict.failed
     if isinstance(verdict, SessionVerdict):
         # Failed cases are counted one by one, so the session that fails with them is not counted.
-        attributes[UNCOUNTED_ATTRIBUTE] = (
-            report.passed or verdict.main_outcome is SessionOutcome.FAILED
-        )
+        attributes[UNCOUNTED_ATTRIBUTE] = report.passed or verdict.outcome is SessionOutcome.FAILED
     elif verdict.failed:
         report.outcome = "failed"
         report.longrepr = verdict.explain()

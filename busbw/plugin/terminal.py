@@ -78,9 +78,7 @@ def _section_lines(judged_session: JudgedSession, config: pytest.Config) -> Iter
     yield from _table_lines(judged_session.baseline_tables)
     yield TextLine("")
     count = sum(verdict.outcome is Outcome.NO_BASELINE for verdict in verdicts)
-    is_nothing_compared = (
-        judged_session.session_verdict.main_outcome is SessionOutcome.NOTHING_COMPARED
-    )
+    is_nothing_compared = judged_session.session_verdict.outcome is SessionOutcome.NOTHING_COMPARED
     needs_baselines = is_nothing_compared or judged_session.options.require_baselines
     if count and needs_baselines and not judged_session.options.writes_baselines:
         command = shlex.join([*command_words(config), "--update-baselines=new"])

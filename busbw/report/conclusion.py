@@ -198,7 +198,7 @@ def conclusion_lines(
     The lines of failed cases come first. They are followed by `failing_since_texts`, which say
     since when cases fail.
     """
-    passed = "green" if session_verdict.main_outcome is SessionOutcome.PASS else "yellow"
+    passed = "green" if session_verdict.outcome is SessionOutcome.PASS else "yellow"
     last = TextLine(session_verdict.headline(), {"red" if session_verdict.failed else passed: True})
     failed = [TextLine(line, RED) for line in failed_case_lines(verdicts)]
     return [*failed, *map(TextLine, failing_since_texts), last]

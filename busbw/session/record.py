@@ -176,7 +176,7 @@ def _history_lines(
         "session": session,
         "device": measured_session.machine.target.device,
         "case": measurement.case,
-        "session_outcome": judged_session.session_verdict.main_outcome,
+        "session_outcome": judged_session.session_verdict.outcome,
         "session_outcomes": judged_session.session_verdict.outcomes,
         "paired": measured_session.options.is_paired,
         "baseline_date": baseline.date if baseline is not None else "",

@@ -144,7 +144,7 @@ def test_the_error_of_small_payloads_is_larger_if_their_earlier_sessions_were_no
         sessions.append(retimed(noisy, times_s))
     limits = levels(sessions, TPU).assess_session(sessions[-1].times_s, TPU).limits
     first, last = limits[small.cases[0]], limits[small.cases[-1]]
-    assert first.stddev > 3 * last.stddev
+    assert first.residual_stddev > 3 * last.residual_stddev
 
 
 def test_the_limits_of_three_payloads_shrink_with_the_number_of_earlier_sessions() -> None:

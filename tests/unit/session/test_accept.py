@@ -110,9 +110,7 @@ def test_outcome_and_option_decide_whether_a_session_joins_or_replaces_the_store
     sessions = {"joins": [(1e-3,), (now_s,)], "replaces": [(now_s,)]}
     assert _sessions(tmp_path) == sessions.get(becomes, [(1e-3,)])
     assert bool(written.errors) == (becomes == "refused")
-    assert (written.session_verdict.main_outcome is SessionOutcome.NO_VERDICT) == bool(
-        written.errors
-    )
+    assert (written.session_verdict.outcome is SessionOutcome.NO_VERDICT) == bool(written.errors)
     assert all(row.values["reason"] for table in written.baseline_tables for row in table.rows)
 
 
