@@ -200,8 +200,11 @@ def _no_verdict_reasons(
     yield from context.no_verdict_reasons
     ratio, often = context.noise_ratio, context.recent_noisy_session_count
     if ratio > 1 and not context.accepts_all_times:
-        last = f"{often} of the last {SESSIONS_IN_NOISE_REPORT}"
-        more = f", as in {last}; --update-baselines accepts it" if often > 1 else ""
+        more = (
+            f", as in {often} of the last {SESSIONS_IN_NOISE_REPORT}; --update-baselines accepts it"
+            if often > 1
+            else ""
+        )
         yield (
             f"noisier than usual: cases deviate {ratio:.1f} x as much from their levels as in "
             f"earlier sessions{more}"
