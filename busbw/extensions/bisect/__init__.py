@@ -1,7 +1,7 @@
 """Find the release of a package, or the compiler flag, that caused a change: `busbw bisect`.
 
-`search` chooses which release between a good release and a bad release is tested next. A session
-with the user's options decides whether that release is good. `extensions/stacks` builds the
+`bisection` chooses which release between a good release and a bad release is tested next. A
+session with the user's options decides whether that release is good. `extensions/stacks` builds the
 environments with the releases.
 """
 

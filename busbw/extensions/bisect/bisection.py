@@ -1,27 +1,147 @@
-"""Bisect the releases of a package: find the criterion, test releases, and print the answer."""
+"""Bisect the releases of a package: find the criterion, test releases, and print the answer.
+
+A bisection searches a sequence of releases for the first release that has the problem of the last
+release. Its progress is written after every release, so that the same command continues it. This
+module runs no session and builds no environment: `sessions` and `releases` do.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import shlex
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
-from busbw.extensions.bisect.criterion import ERROR_RISK, FAILURES, Criterion, find_criterion
-from busbw.extensions.bisect.progress import Progress, TestedRelease
+from busbw import storage, wire
+from busbw.extensions.bisect.criterion import (
+    ERROR_RISK,
+    FAILURES,
+    Criterion,
+    Status,
+    find_criterion,
+)
 from busbw.extensions.bisect.releases import Environments
-from busbw.extensions.bisect.search import SearchResult, Status, search_releases
 from busbw.extensions.bisect.sessions import SessionRunner
 from busbw.extensions.stacks.uv import StackError
 from busbw.model.words import Outcome, plural
+from busbw.session.option import UsageError
 
 # A problem may occur only sometimes, so the bad release has several sessions to show it.
 _MOST_SESSIONS = 5
+
+DOCUMENT_FORMAT = "busbw bisect 2"
 
 
 def report_progress(text: str) -> None:
     """Print a sentence on the progress to stderr."""
     print(f"busbw: {text}", file=sys.stderr, flush=True)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SearchResult:
+    """The last release without the problem, and the first release with the problem.
+
+    `untestable` are the releases between the two, which cannot be tested.
+    """
+
+    last_good_release: str
+    first_bad_release: str
+    untestable: tuple[str, ...]
+
+
+def search_releases(releases: Sequence[str], test_release: Callable[[str], Status]) -> SearchResult:
+    """Return where in the sequence of releases the problem begins.
+
+    The first of the `releases` is good and the last is bad; neither is tested. `test_release`
+    returns the status of another release, and is called at most once for each release. If a release
+    is untestable, the release nearest to it is tested instead.
+    """
+    low, high = 0, len(releases) - 1
+    untestable: set[int] = set()
+    while candidates := set(range(low + 1, high)) - untestable:
+        middle = min(candidates, key=lambda index: (abs(2 * index - low - high), index))
+        status = test_release(releases[middle])
+        if status is Status.GOOD:
+            low = middle
+        elif status is Status.BAD:
+            high = middle
+        else:
+            untestable.add(middle)
+    between = tuple(releases[low + 1 : high])
+    return SearchResult(
+        last_good_release=releases[low], first_bad_release=releases[high], untestable=between
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TestedRelease:
+    """A tested release, its status, and the reason for the status."""
+
+    release: str
+    status: Status
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProgressDocument:
+    """The contents of the file with the progress of a bisection.
+
+    `document` is the format of the file. `command` is the command line of the bisection, split into
+    words. `criterion` is None until the good and the bad release were compared. `tested` lists the
+    releases in the order in which they were tested.
+    """
+
+    document: str = DOCUMENT_FORMAT
+    command: tuple[str, ...]
+    criterion: Criterion | None = None
+    tested: tuple[TestedRelease, ...] = ()
+
+
+@dataclass
+class Progress:
+    """The progress of a bisection, and the file `path` that keeps it."""
+
+    path: Path
+    contents: ProgressDocument
+
+    @property
+    def baselines_folder(self) -> Path:
+        """The folder with the stored programs of the good release."""
+        return self.path.with_suffix(".baselines")
+
+    def read(self) -> None:
+        """Continue with the progress in the file, if the file exists.
+
+        Untestable releases are forgotten, so that they are tested again: a download may have
+        failed, or a disk may have been full. Raises UsageError if the file cannot be read, or has
+        the progress of another command.
+        """
+        # A symbolic link that leads to itself counts as a file, so that reading it raises an error
+        # now: the progress could not be written there later.
+        if not os.path.lexists(os.path.realpath(self.path)):
+            return
+        try:
+            document = wire.from_json(
+                ProgressDocument, wire.parse_json(storage.read(self.path)), "progress"
+            )
+        except (wire.WireError, storage.InputError) as error:
+            raise UsageError(f"{self.path}: {error}") from error
+        if (document.document, document.command) != (DOCUMENT_FORMAT, self.contents.command):
+            raise UsageError(
+                f"{self.path} is of another bisection ({' '.join(document.command)[:200]}); remove "
+                "it, or give another --state"
+            )
+        tested = (test for test in document.tested if test.status is not Status.UNTESTABLE)
+        self.contents = replace(document, tested=tuple(tested))
+
+    def save(self, **changes: Any) -> None:
+        """Replace fields of the progress, named by `changes`, and write the file."""
+        self.contents = replace(self.contents, **changes)
+        storage.write(self.path, json.dumps(wire.to_json(self.contents), indent=1) + "\n")
 
 
 @dataclass(kw_only=True)

@@ -16,9 +16,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from busbw.cli import Commands, add_command, command_error
-from busbw.extensions.bisect.bisection import Bisection, report_progress
+from busbw.extensions.bisect.bisection import (
+    Bisection,
+    Progress,
+    ProgressDocument,
+    report_progress,
+)
 from busbw.extensions.bisect.flags import NO_EFFECT, read_flags, try_flags
-from busbw.extensions.bisect.progress import Progress, ProgressDocument
 from busbw.extensions.bisect.releases import Environments, releases_between
 from busbw.extensions.bisect.sessions import SessionError, SessionRunner
 from busbw.extensions.stacks.uv import StackError

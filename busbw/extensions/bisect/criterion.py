@@ -7,11 +7,11 @@ Failures, such as a wrong value, a crash or too little memory, are not compared.
 
 from __future__ import annotations
 
+import enum
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from busbw.extensions.bisect.search import Status
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome
 from busbw.stats.launches import estimate_mean
@@ -22,6 +22,14 @@ _UNDECIDABLE = (Outcome.SKIPPED, Outcome.INCOMPARABLE)
 # The probability that a test calls a good release bad, or a bad release good. A bisection tests
 # about eight releases, and its answer should be wrong with a probability of at most 1 %.
 ERROR_RISK = 0.01 / 8
+
+
+class Status(enum.StrEnum):
+    """Whether a release lacks the problem, has the problem, or cannot be tested."""
+
+    GOOD = "good"
+    BAD = "bad"
+    UNTESTABLE = "untestable"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,8 +15,7 @@ from pathlib import Path
 
 from busbw import storage
 from busbw.driver.local import start_child
-from busbw.extensions.bisect.criterion import Criterion, SessionResult
-from busbw.extensions.bisect.search import Status
+from busbw.extensions.bisect.criterion import Criterion, SessionResult, Status
 from busbw.judge.paired import pair_launches
 from busbw.model.words import Outcome, plural
 from busbw.report.reading import DocumentError, MeasuredSessionRecord, read_results

@@ -6,8 +6,7 @@ import random
 
 import pytest
 
-from busbw.extensions.bisect.criterion import Criterion, SessionResult, find_criterion
-from busbw.extensions.bisect.search import Status
+from busbw.extensions.bisect.criterion import Criterion, SessionResult, Status, find_criterion
 from busbw.model.case import CaseSpec
 from busbw.model.launch import Failure
 from busbw.model.verdict import Verdict

@@ -8,7 +8,8 @@ from collections.abc import Collection
 
 import pytest
 
-from busbw.extensions.bisect.search import SearchResult, Status, search_releases
+from busbw.extensions.bisect.bisection import SearchResult, search_releases
+from busbw.extensions.bisect.criterion import Status
 
 
 def _search(
