@@ -22,9 +22,14 @@ from busbw.cli import (
     write_file,
 )
 from busbw.cli.sessions import read_session, select_machine_histories
-from busbw.extensions.page.charts import Chart
+from busbw.extensions.page.charts import (
+    Chart,
+    DrawingError,
+    draw_png,
+    draw_svg,
+    is_drawn_chart,
+)
 from busbw.extensions.page.curves import bandwidth_chart, curves_of, published_chart
-from busbw.extensions.page.drawing import DrawingError, draw_png, draw_svg, is_drawn_chart
 from busbw.extensions.page.history import case_history_chart, heat_map
 from busbw.model.words import wrong_choice_text
 from busbw.report.reading import MeasuredSessionRecord

@@ -9,7 +9,7 @@ from busbw.session.option import usage_error
 from busbw.session.record import View, results_document
 from busbw.session.state import JudgedSession, MeasuredSession
 
-from .drawing import DrawingError, check_libraries
+from .charts import DrawingError, check_libraries
 from .page import is_page, make_page, render_html
 
 

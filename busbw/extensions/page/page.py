@@ -15,8 +15,8 @@ from busbw.model.words import plural
 from busbw.report.reading import MeasuredSessionRecord, Paragraph, SessionDescription, SessionRecord
 from busbw.report.table import Table
 
-from . import curves, drawing, history
-from .charts import Chart
+from . import curves, history
+from .charts import MISSING_LIBRARIES, Chart, DrawingError, dark_style_sheet, draw_svg
 
 _MARK = '<meta name="generator" content="busbw page">'
 
@@ -135,7 +135,7 @@ def render_html(page: Page) -> str:
         jinja = importlib.import_module("jinja2")
         markup = importlib.import_module("markupsafe").Markup
     except ImportError as error:
-        raise drawing.DrawingError(drawing.MISSING_LIBRARIES) from error
+        raise DrawingError(MISSING_LIBRARIES) from error
     environment = jinja.Environment(
         autoescape=True,
         trim_blocks=True,
@@ -146,8 +146,8 @@ def render_html(page: Page) -> str:
     text: str = environment.get_template("page.html").render(
         page=page,
         version=busbw.__version__,
-        style=markup(_read_resource("page.css") + drawing.dark_style_sheet()),
-        svg=lambda chart: markup(drawing.draw_svg(chart, has_style=False)),
+        style=markup(_read_resource("page.css") + dark_style_sheet()),
+        svg=lambda chart: markup(draw_svg(chart, has_style=False)),
     )
     # Names of files may hold control characters, or characters that UTF-8 cannot encode.
     return "\n".join(map(wire.escape_unprintable, text.split("\n")))

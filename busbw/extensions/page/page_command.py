@@ -17,7 +17,7 @@ from busbw.cli import (
     write_file,
 )
 from busbw.cli.sessions import read_session, select_machine_histories
-from busbw.extensions.page.drawing import DrawingError
+from busbw.extensions.page.charts import DrawingError
 from busbw.extensions.page.page import is_page, make_page, render_html
 from busbw.session.option import UsageError, parse_path
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from busbw import metrics
+from busbw.extensions.page.charts import draw_svg
 from busbw.extensions.page.curves import bandwidth_chart, curves_of
-from busbw.extensions.page.drawing import draw_svg
 from busbw.report.conclusion import conclusion_lines, verdict_tables
 from busbw.report.reading import MeasuredSessionRecord, session_of_document
 from busbw.report.table import render

@@ -9,8 +9,8 @@ from xml.etree import ElementTree as Tree
 
 import pytest
 
-from busbw.extensions.page import curves, drawing
-from busbw.extensions.page.charts import CurveChart
+from busbw.extensions.page import curves
+from busbw.extensions.page.charts import CurveChart, DrawingError, draw_svg
 from busbw.extensions.page.curves import bandwidth_chart, curves_of
 from busbw.extensions.page.history import case_history_chart, heat_map
 from tests.helpers.results_files import session, verdict
@@ -44,7 +44,7 @@ def test_a_bandwidth_chart_shows_the_baseline_and_the_range_and_the_outcomes() -
     assert (lost["y"], lost["remark"]) == (None, "OUT_OF_MEMORY")
     assert published["series"].startswith("published: v2-8")
     assert chart.rules == {"ceiling 50 GB/s: links": 50.0}
-    texts = _drawn_texts(drawing.draw_svg(chart))
+    texts = _drawn_texts(draw_svg(chart))
     assert {"All-reduce: bus bandwidth", "4K", "REGRESSED", "OUT_OF_MEMORY"} <= texts
     assert {"jax psum", "busbw (GB/s)", "ceiling 50 GB/s: links"} <= texts
 
@@ -112,5 +112,5 @@ def test_a_chart_that_cannot_be_drawn_is_an_error_that_gives_the_reason(
         raise ValueError("no such scale")
 
     monkeypatch.setitem(sys.modules, "vl_convert", SimpleNamespace(vegalite_to_svg=fail))
-    with pytest.raises(drawing.DrawingError, match="this figure cannot be drawn: no such scale"):
-        drawing.draw_svg(_bandwidth(verdict(4096, 6.0)))
+    with pytest.raises(DrawingError, match="this figure cannot be drawn: no such scale"):
+        draw_svg(_bandwidth(verdict(4096, 6.0)))

@@ -9,8 +9,7 @@ from xml.etree import ElementTree as Tree
 
 import pytest
 
-from busbw.extensions.page import drawing
-from busbw.extensions.page.charts import Chart
+from busbw.extensions.page.charts import Chart, draw_png
 from busbw.extensions.page.page import Page, render_html
 from tests.helpers.sweep import sweep
 from tests.unit.extensions.page import made
@@ -83,4 +82,4 @@ def test_a_page_shows_texts_with_markup_as_plain_text(hostile: str, text: str) -
     assert not [value for attrs in others for value in attrs.values() if "alert(" in value]
     for picture in re.findall("<svg.*?</svg>", written, re.DOTALL):
         Tree.fromstring(picture)
-    assert all(drawing.draw_png(chart).startswith(b"\x89PNG") for chart in charts_of(spoiled)[:2])
+    assert all(draw_png(chart).startswith(b"\x89PNG") for chart in charts_of(spoiled)[:2])
