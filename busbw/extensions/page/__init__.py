@@ -4,6 +4,6 @@ The page loads nothing from the network and runs no script. A chart is a frozen 
 which Altair draws and a table shows. This extension judges nothing.
 """
 
-COMMANDS = {"page": "page_command", "figure": "figure_command"}
+COMMANDS = {"page": "page", "figure": "figure_command"}
 OPTIONS = {"page": "options:PAGE"}
-VIEWS = {"page": "output:page_view"}
+VIEWS = {"page": "page:page_view"}

@@ -1,7 +1,12 @@
-"""An HTML page of sessions and their history, which the template page.html writes."""
+"""`busbw page RESULTS...` and `--page`: write sessions and their history as one HTML page.
+
+The command reads files of `--results` and a folder of `--history`, and a session writes its own
+page at its end. The template page.html writes the HTML. This module measures nothing.
+"""
 
 from __future__ import annotations
 
+import argparse
 import importlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -9,16 +14,121 @@ from importlib.resources import files
 
 import busbw
 from busbw import wire
+from busbw.cli import (
+    Commands,
+    add_baselines_option,
+    add_command,
+    add_machine_option,
+    check_output_file,
+    command_error,
+    write_file,
+)
+from busbw.cli.sessions import read_machine_histories, read_session, select_machine_histories
+from busbw.history.files import HistoryError
 from busbw.history.levels import MachineHistory
 from busbw.history.texts import change_texts, failing_since_texts_of_verdicts
 from busbw.model.words import plural
-from busbw.report.reading import MeasuredSessionRecord, Paragraph, SessionDescription, SessionRecord
+from busbw.report.reading import (
+    DocumentError,
+    MeasuredSessionRecord,
+    Paragraph,
+    SessionDescription,
+    SessionRecord,
+    session_of_document,
+)
 from busbw.report.table import Table
+from busbw.session.option import UsageError, parse_path, usage_error
+from busbw.session.record import View, results_document
+from busbw.session.state import JudgedSession, MeasuredSession
 
 from . import curves, history
-from .charts import MISSING_LIBRARIES, Chart, DrawingError, dark_style_sheet, draw_svg
+from .charts import (
+    MISSING_LIBRARIES,
+    Chart,
+    DrawingError,
+    check_libraries,
+    dark_style_sheet,
+    draw_svg,
+)
 
 _MARK = '<meta name="generator" content="busbw page">'
+
+
+def add_to(commands: Commands) -> None:
+    """Add the subcommand and its options to `commands`."""
+    parser = add_command(
+        commands,
+        "page",
+        run,
+        help="Write an HTML page with the tables and charts of sessions and their history",
+        description="Write one HTML file with the tables and charts of sessions, from files of "
+        "busbw run --results=FILE, and of their history. The page loads nothing from the network "
+        "and runs no script. Measures nothing.",
+        example="busbw page results.json --history=history -o busbw.html",
+    )
+    add = parser.add_argument
+    add(
+        "results",
+        nargs="*",
+        type=parse_path,
+        metavar="RESULTS",
+        help="Files that busbw run --results=FILE wrote",
+    )
+    add("--history", type=parse_path, metavar="DIR", help="Show all sessions of this history too")
+    add_machine_option(parser, " (default: those of the results, or all)")
+    add_baselines_option(parser)
+    add(
+        "-o",
+        "--output",
+        type=parse_path,
+        required=True,
+        metavar="FILE",
+        help="Write the page to FILE, for example busbw.html",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command, and return the exit code."""
+    if not options.results and options.history is None:
+        raise UsageError("expected files of --results, --history=DIR, or both")
+    check_output_file("--output", options.output, "a page of busbw page", is_page, options.results)
+    sessions = [read_session(path) for path in options.results]
+    machines = select_machine_histories(
+        options.history, options.baselines, name=options.machine, sessions=sessions
+    )
+    with command_error(DrawingError):
+        text = render_html(make_page(sessions, machines))
+    return write_file(text, options.output, "busbw page: --output: ")
+
+
+def page_view() -> View:
+    """Return the View of --page, by which a session writes a page and recognizes earlier pages.
+
+    Raises ValueError if the libraries that draw are missing.
+    """
+    check_libraries()
+    return View(kind="an earlier page", recognizes_text=is_page, text=page_text)
+
+
+def page_text(judged_session: JudgedSession) -> str:
+    """Return the HTML page of a judged session, with the history of the measured machines.
+
+    Raises UsageError if the history cannot be read, or if a chart cannot be drawn.
+    """
+    options, measured_session = judged_session.options, judged_session.observations
+    jobs = measured_session.jobs.values() if isinstance(measured_session, MeasuredSession) else ()
+    folders = {str(job.key.folder) for job in jobs}
+    with usage_error(HistoryError, DocumentError, DrawingError):
+        machines = (
+            read_machine_histories(options.history, options.baselines, folders)
+            if options.history and folders
+            else []
+        )
+        return render_html(
+            make_page(
+                [session_of_document(results_document(judged_session), "this session")], machines
+            )
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
