@@ -1,8 +1,8 @@
 """Soak tests (`--soak`), the order of summation (`--require-signature`), and health counters.
 
-A soak is a session mode that compares every result and times nothing: `mode` runs it, and `judge`
-judges it. `health` reads the counters of devices in every session, and `signatures` compares orders
-of summation. In workers, `worker` compares results, `worker_values` computes inputs and expected
+A soak is a session mode that compares every result and times nothing: `mode` runs and judges it.
+`health` reads the counters of devices in every session, and `signatures` compares orders of
+summation. In workers, `worker` compares results, `worker_values` computes inputs and expected
 results, `worker_health` reads counters, and `worker_signature` reads the order of summation from a
 result.
 """
@@ -16,7 +16,7 @@ VALUES = {
     "soak": "worker:Tally",
     "signature": "worker_orders:Signature",
 }
-FIGURES = {"soak": "judge:FIGURES"}
+FIGURES = {"soak": "mode:FIGURES"}
 HOOKS = {"tables": "signatures:order_tables"}
 FIRST_CALLS = {"signature": "worker_signature:SignedSum"}
 WORKER_SERVICES = {"health": "worker_health:open_session"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.extensions.soak.judge import compared_text
+from busbw.extensions.soak.mode import compared_text
 from busbw.extensions.soak.worker import Tally
 
 
