@@ -6,7 +6,7 @@ is needed. With `--topology` the extension `compiled` compares the collectives w
 collectives of the same program.
 """
 
-COMMANDS = {"program": "command"}
+COMMANDS = {"program": "report"}
 MODES = {"busbw_verdict": "mode:mode_of"}
 OPTIONS = {"program": "options:PROGRAM"}
 WORKER_OPERATIONS = {"program": "worker:list_collectives"}
