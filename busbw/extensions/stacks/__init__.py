@@ -5,7 +5,7 @@ uv resolves, downloads, verifies and installs the packages. This extension decid
 belong to a stack, and checks that the installed files are the files of their wheels.
 """
 
-COMMANDS = {"stack": "command"}
+COMMANDS = {"stack": "reference"}
 HOOKS = {
     "build_references": "session:build_references",
     "lock_references": "session:lock_references",

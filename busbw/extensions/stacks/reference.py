@@ -1,11 +1,13 @@
 """Read the packages of a stack, write its lock with the baselines, and build it from the lock.
 
 A lock is the file ``pylock.FRAMEWORK.toml`` in the folder of a machine's baselines. Its table
-``tool.busbw`` has the values for which the format of PEP 751 has no place.
+``tool.busbw`` has the values for which the format of PEP 751 has no place. The command `busbw
+stack` lists the locks.
 """
 
 from __future__ import annotations
 
+import argparse
 import base64
 import csv
 import hashlib
@@ -22,10 +24,12 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from busbw import storage, wire
+from busbw.cli import Commands, add_command, command_error
 from busbw.frameworks import FRAMEWORKS
 from busbw.model import variables
 from busbw.model.field_types import Date
 from busbw.model.words import plural
+from busbw.session.option import UsageError, parse_path
 from busbw.session.options import LockedStack
 
 from . import uv
@@ -33,6 +37,44 @@ from .uv import StackError, run_command
 
 _DATE_LINE = re.compile("^date = .*$", re.MULTILINE)
 _REMEDY = "--update-baselines locks the stack that it accepts"
+
+
+def add_to(commands: Commands) -> None:
+    """Add the command `stack` and its options to `commands`."""
+    parser = add_command(
+        commands,
+        "stack",
+        run,
+        help="List locked reference stacks",
+        description="List reference stacks. busbw run --update-baselines locks the Python, "
+        "packages and flags that it measured; --against=baseline builds that environment again "
+        "with uv, and keeps it in a cache.",
+        example="busbw stack",
+    )
+    parser.add_argument(
+        "--baselines",
+        type=parse_path,
+        default=Path("baselines"),
+        metavar="DIR",
+        help="Read the locks beside the baselines in DIR (default: baselines)",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print a line for each lock beside the baselines, and return the exit code."""
+    if not options.baselines.is_dir():
+        raise UsageError(f"--baselines: there is no folder {options.baselines}")
+    paths = sorted(options.baselines.glob("*/*/pylock.*.toml"))
+    if not paths:
+        print("no stack is locked: busbw run --update-baselines locks what it measures")
+    for path in paths:
+        with command_error(StackError):
+            stack = read_lock(path)
+        print(
+            f"{stack.digest}  {path}: Python {stack.python}, "
+            f"{plural(len(stack.records), 'package')}, locked {stack.date}"
+        )
+    return 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
