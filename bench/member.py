@@ -20,7 +20,7 @@ from busbw.metrics import parse_payload
 from busbw.model.case import Case, CaseSpec
 from busbw.model.machine import ClusterMember
 from busbw.model.words import MIB, Device, payload_text
-from busbw.worker import process, sharing
+from busbw.worker import host, process
 from busbw.worker.backends.base import Backend, MeasuringError
 
 from . import fidelity
@@ -46,7 +46,7 @@ class OpenBackend:
             os.environ.setdefault(name, value)
         process.set_framework_variables(device)
         if member is not None:
-            os.environ.update(sharing.shared_gpu_variables(member, os.environ))
+            os.environ.update(host.shared_gpu_variables(member, os.environ))
         from busbw.worker.backends import load
 
         self.framework, self.ranks = framework, ranks

@@ -18,7 +18,7 @@ from typing import Any
 
 from busbw import storage
 from busbw.model.words import Device
-from busbw.worker import sharing
+from busbw.worker import host
 
 from ..processes import BenchError
 from .parts import PARTS, Bench, Part
@@ -72,7 +72,7 @@ def _hide_other_gpus() -> None:
 
     Raises BenchError if there is no GPU.
     """
-    if not sharing.count_visible_gpus(os.environ):
+    if not host.count_visible_gpus(os.environ):
         raise BenchError(
             "there is no NVIDIA GPU here that this process sees; --device=cpu tries all parts on "
             "the CPU"

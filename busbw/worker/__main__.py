@@ -38,13 +38,13 @@ def _serve(options: argparse.Namespace, requests: TextIO, replies: TextIO) -> No
     If the service cannot be opened, print the reason to stderr and exit with code 1.
     """
     from busbw import wire
-    from busbw.worker import sharing
+    from busbw.worker import host
     from busbw.worker.backends.base import MeasuringError
     from busbw.worker.serve import SERVICES, load_function, serve
 
     try:
         if options.member:
-            os.environ.update(sharing.shared_gpu_variables(options.member, os.environ))
+            os.environ.update(host.shared_gpu_variables(options.member, os.environ))
         session = load_function(SERVICES, "WORKER_SERVICES", options.service)(options)
         # The collector never examines the modules that are imported now.
         gc.freeze()

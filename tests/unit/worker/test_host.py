@@ -1,4 +1,7 @@
-"""CPU quotas, read from simulated control groups of both versions."""
+"""The CPU quotas and GPUs of a host, and the GPU of a process that shares GPUs with others.
+
+Quotas are read from simulated control groups of both versions.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from busbw.model.machine import Cluster, ClusterMember, cluster_members
+from busbw.model.words import Device
 from busbw.worker import host
+from busbw.worker.backends.base import MeasuringError
 from tests.unit.worker.machine_files import make_machine, put
 
 
@@ -69,3 +75,63 @@ def test_a_host_with_missing_or_invalid_control_groups_has_no_cpu_quota(
     (root / "sys/fs/cgroup").mkdir(parents=True)
     assert host.cpu_quotas(root) == {}
     assert host.find_free_bytes(None, root) is not None
+
+
+def _members(processes: int, devices: int) -> tuple[ClusterMember, ...]:
+    cluster = Cluster(processes=processes, shared_devices=devices)
+    return cluster_members(cluster, (f"127.0.0.1:{4000 + index}" for index in range(processes)))
+
+
+@pytest.mark.parametrize(
+    ("processes", "gpus", "seen", "visible"),
+    [
+        (2, 1, {}, ["0", "0"]),
+        (3, 2, {}, ["0", "1", "0"]),
+        (4, 2, {"CUDA_VISIBLE_DEVICES": "5, GPU-1a2b"}, ["5", "GPU-1a2b"] * 2),
+    ],
+)
+def test_processes_that_share_gpus_have_separate_nccl_host_ids_and_equal_fractions_of_memory(
+    processes: int, gpus: int, seen: dict[str, str], visible: list[str]
+) -> None:
+    variables = [host.shared_gpu_variables(member, seen) for member in _members(processes, gpus)]
+    assert [process["CUDA_VISIBLE_DEVICES"] for process in variables] == visible
+    hosts = [process["NCCL_HOSTID"] for process in variables]
+    assert hosts == [f"busbw-{index}" for index in range(processes)]
+    assert {process["XLA_PYTHON_CLIENT_MEM_FRACTION"] for process in variables} == {"0.375000"}
+
+
+@pytest.mark.parametrize("name", ["XLA_PYTHON_CLIENT_MEM_FRACTION", "XLA_CLIENT_MEM_FRACTION"])
+def test_the_memory_fraction_of_the_user_is_divided_by_the_processes_that_share_a_gpu(
+    name: str,
+) -> None:
+    (first, _) = _members(2, 1)
+    variables = host.shared_gpu_variables(first, {name: ".9"})
+    fractions = {key: text for key, text in variables.items() if "FRACTION" in key}
+    assert fractions == {name: "0.450000"}
+
+
+def test_a_process_with_its_own_devices_sets_no_nccl_host_id() -> None:
+    (first, _) = _members(2, 0)
+    assert host.shared_gpu_variables(first, {}) == {}
+
+
+def _make_host(path: Path, gpus: int) -> Path:
+    (path / "dev").mkdir()
+    for name in (*(f"nvidia{number}" for number in range(gpus)), "nvidiactl", "null"):
+        (path / "dev" / name).touch()
+    return path
+
+
+def test_a_process_whose_host_lacks_its_gpu_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    first, second = _members(2, 0)
+    root = _make_host(tmp_path, 1)
+    host.check_gpu_count(first, None, 1, root)
+    with pytest.raises(MeasuringError, match="process 1 needs GPU 1, and its host has 1: expected"):
+        host.check_gpu_count(second, None, 1, root)
+    host.check_gpu_count(second, Device.CPU, 1, root)
+    host.check_gpu_count(_members(2, 1)[1], Device.GPU, 1, root)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    host.check_gpu_count(second, Device.GPU, 1, root)

@@ -30,7 +30,7 @@ from busbw.model.machine import (
     count_outer_parts,
 )
 from busbw.model.words import Clock, Device, Placement
-from busbw.worker import host, process, sharing
+from busbw.worker import host, process
 
 from ..base import RecordingReader, unavailable
 from ..framework import FrameworkBackend, package_versions, usable_clocks
@@ -63,7 +63,7 @@ class JaxBackend(FrameworkBackend):
         local_ranks = (ranks or VIRTUAL_RANKS) // self._processes
         jax.config.update("jax_num_cpu_devices", local_ranks)
         if member is not None:
-            sharing.check_gpu_count(member, device, local_ranks if ranks else None)
+            host.check_gpu_count(member, device, local_ranks if ranks else None)
             versions.join_group(member, local_ranks if ranks else None)
         elif variables.PROGRAMS_VARIABLE in os.environ:
             versions.use_compilation_cache(os.environ[variables.PROGRAMS_VARIABLE])
