@@ -13,7 +13,7 @@ from jax.sharding import Mesh, PartitionSpec
 
 from busbw.model.case import Case
 from busbw.model.words import Device
-from busbw.worker.backends.chain import Chain
+from busbw.worker.backends.framework import Chain
 from busbw.worker.backends.jax.backend import JaxBackend
 from busbw.worker.backends.jax.collective import lower_over_mesh
 

@@ -19,8 +19,7 @@ import numpy as np
 from busbw.collectives.base import DTYPES
 from busbw.model.case import Case
 from busbw.worker.backends.base import unavailable
-from busbw.worker.backends.chain import Chain
-from busbw.worker.backends.framework import FrameworkBackend
+from busbw.worker.backends.framework import Chain, FrameworkBackend
 from busbw.worker.backends.values import (
     Array,
     ExactValues,

@@ -20,7 +20,7 @@ from busbw.model.case import Case
 from busbw.model.words import MIB, Device
 
 from ..base import wrong_world
-from ..chain import Chain
+from ..framework import Chain
 from ..hlo import module as hlo
 from ..hlo import proof
 from ..recordings import timed_instructions

@@ -17,7 +17,7 @@ from busbw.model.case import Case
 from busbw.model.words import Clock, Placement
 
 from ..base import wrong_world
-from ..chain import Chain
+from ..framework import Chain
 from ..values import ExactValues, array_at, repeat_period
 from . import proof
 

@@ -16,8 +16,7 @@ from busbw.model.machine import DeviceSet
 from busbw.model.words import Device, FailureKind
 from busbw.worker.backends import framework
 from busbw.worker.backends.base import MeasuringError, MemoryNeed, RecordingReader
-from busbw.worker.backends.chain import Chain
-from busbw.worker.backends.framework import FrameworkBackend
+from busbw.worker.backends.framework import Chain, FrameworkBackend
 from busbw.worker.backends.out_of_memory import is_out_of_memory, out_of_memory_error
 from busbw.worker.backends.values import ExactValues
 from tests.helpers import build
