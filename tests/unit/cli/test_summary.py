@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from busbw.cli.summary import annotation_commands, markdown_summary
 from busbw.history.texts import change_texts, failing_since_texts_of_verdicts
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.words import FailureKind, Outcome
-from busbw.report.summary import annotation_commands, markdown_summary
 from tests.helpers.history_lines import line
 from tests.helpers.results_files import verdict
 from tests.unit.extensions.page import made
