@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from busbw import metrics
-from busbw.hardware.ceiling import ceiling_of, ceiling_of_all_links
+from busbw.hardware import ceiling_of, ceiling_of_all_links
 from busbw.model.case import CaseSpec
 from busbw.model.launch import Failure, Measurement, Run
 from busbw.model.machine import EnvironmentKey

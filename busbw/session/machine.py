@@ -15,7 +15,7 @@ from busbw.driver.schedules import Side
 from busbw.driver.transport import HostError, WorkerSpec
 from busbw.frameworks import FRAMEWORKS
 from busbw.grid import Target
-from busbw.hardware.ceiling import has_tpu_chips
+from busbw.hardware import has_tpu_chips
 from busbw.model import variables
 from busbw.model.case import CaseSpec, GridError
 from busbw.model.machine import ALONE, Cluster, Environment, EnvironmentKey, Probe

@@ -19,7 +19,7 @@ from busbw import storage
 from busbw.driver.bundle import Bundle
 from busbw.driver.transport import Hosts
 from busbw.frameworks import FRAMEWORKS
-from busbw.hardware.ceiling import has_tpu_chips
+from busbw.hardware import has_tpu_chips
 from busbw.model import variables
 from busbw.model.words import Device
 from busbw.session.option import expand_home

@@ -12,7 +12,7 @@ import math
 import re
 from dataclasses import dataclass
 
-from busbw.hardware.ceiling import CHIPS, Chip, chip_of
+from busbw.hardware import CHIPS, Chip, chip_of
 from busbw.model.machine import mesh_shape
 from busbw.model.words import KIB, MIB, Device, choices_text
 

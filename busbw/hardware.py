@@ -1,4 +1,7 @@
-"""Calculate ceilings: the busbw that links and memory allow, derived from topology alone.
+"""Chips, slices and links: their stated bandwidths, and the busbw that they allow (ceilings).
+
+If no bandwidth can be trusted, there is no ceiling, because a wrong ceiling would be worse. A
+ceiling is derived from topology alone, and no measurement is judged here.
 
 An all-reduce of S bytes over c chips with n ranks moves 2 (c-1) S bytes over links that carry C
 bytes per second together, so that busbw <= (n-1)/n C/(c-1). With k colors (routes) C is at
