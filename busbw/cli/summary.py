@@ -24,7 +24,7 @@ from busbw.report.table import render
 from busbw.session.option import parse_path
 
 from . import Commands, add_baselines_option, add_command, write_workflow_commands
-from .sessions import read_session, select_machine_histories
+from .history import read_session, select_machine_histories
 
 
 def add_to(commands: Commands) -> None:

@@ -21,7 +21,7 @@ from busbw.cli import (
     command_error,
     write_file,
 )
-from busbw.cli.sessions import read_session, select_machine_histories
+from busbw.cli.history import read_session, select_machine_histories
 from busbw.extensions.page.charts import (
     Chart,
     DrawingError,

@@ -23,7 +23,7 @@ from busbw.cli import (
     command_error,
     write_file,
 )
-from busbw.cli.sessions import read_machine_histories, read_session, select_machine_histories
+from busbw.cli.history import read_machine_histories, read_session, select_machine_histories
 from busbw.history.files import HistoryError
 from busbw.history.levels import MachineHistory
 from busbw.history.texts import change_texts, failing_since_texts_of_verdicts
