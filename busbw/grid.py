@@ -58,7 +58,12 @@ def select_specs(request: GridOptions) -> tuple[CaseSpec, ...]:
             "; ".join(unsupported_reasons)
             or "nothing to measure: no framework, dtype or payload is selected"
         )
-    _check_elements(request)
+    for dtype, size in itertools.product(request.dtypes, request.payloads):
+        if size % DTYPES[dtype].size_bytes:
+            raise GridError(
+                f"a payload of {size} bytes is not a whole number of {dtype} "
+                f"elements of {DTYPES[dtype].size_bytes} bytes"
+            )
     return tuple(grid)
 
 
@@ -143,16 +148,6 @@ def _select_supported(
             f"{collective} has no {kind} {', '.join(requested_names)}; it has {', '.join(names)}"
         )
     return selected
-
-
-def _check_elements(request: GridOptions) -> None:
-    """Raise GridError if a payload is not a whole number of elements of a dtype."""
-    for dtype, size in itertools.product(request.dtypes, request.payloads):
-        if size % DTYPES[dtype].size_bytes:
-            raise GridError(
-                f"a payload of {size} bytes is not a whole number of {dtype} "
-                f"elements of {DTYPES[dtype].size_bytes} bytes"
-            )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -312,7 +307,12 @@ def case_and_key(spec: CaseSpec, target: Target) -> tuple[Case, EnvironmentKey]:
     """
     devices, key = target.device_sets[spec.framework], target.key(spec)
     if spec.is_sized:
-        _check_mesh_ranks(spec, key, devices)
+        mesh_ranks = math.prod(mesh_shape(spec.mesh)) if spec.mesh else key.ranks
+        if mesh_ranks != key.ranks:
+            raise GridError(
+                f"a mesh of {spec.mesh} has {mesh_ranks} ranks, there are {key.ranks} "
+                f"({devices.device.value.upper()}); --ranks says how many to use"
+            )
         strategy, clock, program = (
             _resolve_strategy(spec, devices),
             _chosen_clock(spec, devices),
@@ -330,15 +330,6 @@ def case_and_key(spec: CaseSpec, target: Target) -> tuple[Case, EnvironmentKey]:
         protocol=Protocol(clock=clock, program=program, allocator=devices.allocator),
     )
     return case, key
-
-
-def _check_mesh_ranks(spec: CaseSpec, key: EnvironmentKey, devices: DeviceSet) -> None:
-    """Raise GridError if the requested mesh does not have all ranks of `key`."""
-    if spec.mesh and math.prod(mesh_shape(spec.mesh)) != key.ranks:
-        raise GridError(
-            f"a mesh of {spec.mesh} has {math.prod(mesh_shape(spec.mesh))} ranks, "
-            f"there are {key.ranks} ({devices.device.value.upper()}); --ranks says how many to use"
-        )
 
 
 def _resolve_strategy(spec: CaseSpec, devices: DeviceSet) -> str:

@@ -10,7 +10,7 @@ import argparse
 import itertools
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from busbw import storage
@@ -131,14 +131,6 @@ def select_machine_histories(
     return machines
 
 
-def _name_cases(cases: Sequence[CaseHistory]) -> Iterator[tuple[str, CaseHistory]]:
-    """Yield each case with its name; the name includes the protocol if a case has several."""
-    counts = Counter((case.series, case.case.name) for case in cases)
-    for case in cases:
-        several = counts[case.series, case.case.name] > 1
-        yield f"{case.case.name} ({case.case.protocol})" if several else case.case.name, case
-
-
 # The functions that write a cell, by the heading of the column.
 _CELL_TEXT_BY_HEADING: Mapping[str, Callable[..., str]] = {
     "case": str,
@@ -185,14 +177,18 @@ def _cases_table(cases: Sequence[CaseHistory]) -> Table:
         for head, text in _CELL_TEXT_BY_HEADING.items()
     )
     rows = []
-    for name, history in _name_cases(cases):
+    counts = Counter((history.series, history.case.name) for history in cases)
+    for history in cases:
+        # The name includes the protocol if a case has several.
+        several = counts[history.series, history.case.name] > 1
+        protocol = f" ({history.case.protocol})" if several else ""
         ratio = (
             history.newest_time_s / history.level_s
             if history.newest_time_s and history.level_s
             else None
         )
         cells = {
-            "case": name,
+            "case": f"{history.case.name}{protocol}",
             "sessions": len(history.times_s),
             "level": history.level_s,
             "spread": history.relative_stddev,

@@ -162,13 +162,10 @@ def _classify(worker_exit: Exit) -> tuple[FailureKind, str, OutOfMemoryDetection
             OutOfMemoryDetection.RAISED,
         )
     if code < 0:
-        return FailureKind.CRASHED, f"the worker died of {_signal_name(-code)}", None
+        names = {member.value: member.name for member in signal.Signals}
+        name = names.get(-code, f"signal {-code}")
+        return FailureKind.CRASHED, f"the worker died of {name}", None
     return FailureKind.CRASHED, f"the worker ended with exit code {code}", None
-
-
-def _signal_name(signal_number: int) -> str:
-    names = {member.value: member.name for member in signal.Signals}
-    return names.get(signal_number, f"signal {signal_number}")
 
 
 def reason_in_log(log: str) -> str:

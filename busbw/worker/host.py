@@ -94,17 +94,13 @@ def cpu_quotas(root: Path = Path("/")) -> dict[Path, tuple[int, int]]:
     quotas = {}
     for folder, is_v1 in control_groups(root, "cpu"):
         with contextlib.suppress(OSError, ValueError):
-            limit = _read_quota_v1(folder) if is_v1 else (folder / "cpu.max").read_text()
+            # Version 2 has both numbers in one file.
+            names = ("cpu.cfs_quota_us", "cpu.cfs_period_us") if is_v1 else ("cpu.max",)
+            limit = " ".join((folder / name).read_text() for name in names)
             time_us, period_us = limit.split()
             if time_us not in ("max", "-1") and 0 < int(time_us) < 2**63 > int(period_us) > 0:
                 quotas[folder] = int(time_us), int(period_us)
     return quotas
-
-
-def _read_quota_v1(folder: Path) -> str:
-    """Return the CPU quota of a version 1 group in the form of version 2: time and period."""
-    names = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
-    return " ".join((folder / name).read_text() for name in names)
 
 
 def cpu_quota_flags(root: Path = Path("/")) -> dict[str, str]:

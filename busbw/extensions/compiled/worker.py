@@ -255,7 +255,15 @@ def compile_case(compiler: Any, request: Mapping[str, Any]) -> CompiledProgram:
     name = cache and _cached_name(lowered, topology, compiler.describe_compiler(topology))
     optimized = _load_or_compile(lowered, Path(cache) / name if cache else None)
     program = _describe_program(case, topology, lowered, optimized)
-    _check_fits_memory(topology, optimized)
+    if topology.memory_bytes is not None and optimized.needed_bytes > topology.memory_bytes:
+        raise MeasuringError(
+            FailureKind.OUT_OF_MEMORY,
+            f"the program takes {optimized.needed_bytes} bytes, "
+            f"the chip has {topology.memory_bytes}",
+            needed_bytes=optimized.needed_bytes,
+            available_bytes=topology.memory_bytes,
+            is_predicted=True,
+        )
     return program
 
 
@@ -329,16 +337,3 @@ def _describe_program(
         around=dict(Counter(line.op for line in proved.payload_writers)),
         around_loop=dict(Counter(line.op for line in proved.payload_writers_per_call)),
     )
-
-
-def _check_fits_memory(topology: Topology, optimized: OptimizedProgram) -> None:
-    """Raise MeasuringError OUT_OF_MEMORY if a program needs more than the memory of the chip."""
-    if topology.memory_bytes is not None and optimized.needed_bytes > topology.memory_bytes:
-        raise MeasuringError(
-            FailureKind.OUT_OF_MEMORY,
-            f"the program takes {optimized.needed_bytes} bytes, "
-            f"the chip has {topology.memory_bytes}",
-            needed_bytes=optimized.needed_bytes,
-            available_bytes=topology.memory_bytes,
-            is_predicted=True,
-        )

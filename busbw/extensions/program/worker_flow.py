@@ -101,7 +101,8 @@ def count_hiding_operations(module: Module, computation: str) -> Mapping[str, in
             for start in carried.starts:
                 if start in in_progress and in_progress[start][0] == kind:
                     hidden[start] = work - in_progress.pop(start)[1]
-        work += _does_work(instruction)
+        is_idle = instruction.op in _IDLE or instruction.op.endswith(("-start", "-done", "-update"))
+        work += not is_idle and not _IDLE_TARGETS.search(instruction.text)
         if step == "start":
             in_progress[name], values[name] = (kind, work), _CarriedCollectives((name,))
         elif step == "update" or instruction.op in _PASSES_ON:
@@ -144,11 +145,6 @@ def _step_and_kind(module: Module, instruction: Instruction) -> tuple[str, str]:
     if step == "start" and instruction.is_synchronous:
         return "", kind
     return ("start", instruction.op) if instruction.op == "send" else (step, kind)
-
-
-def _does_work(instruction: Instruction) -> bool:
-    is_idle = instruction.op in _IDLE or instruction.op.endswith(("-start", "-done", "-update"))
-    return not is_idle and not _IDLE_TARGETS.search(instruction.text)
 
 
 _COUNT = re.compile(r'"known_trip_count":\s*\{\s*"n":\s*"?(\d{1,15})\b')

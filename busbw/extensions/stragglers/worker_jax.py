@@ -77,6 +77,8 @@ def find_links(devices: Sequence[Any]) -> dict[str, Pairs]:
     pairs_by_direction: dict[str, Pairs] = {}
     for axis, extents in enumerate(zip(*coordinates)):
         extent = max(extents) + 1
+        # The last coordinate is the number of the core on its chip.
+        name = "core" if 0 < axis == len(coordinates[0]) - 1 else _AXES[axis]
         for direction in (1, -1) if extent > 2 else (1,):
             is_closed = extent >= 2 and (extent == 2 or _wraps_around(devices[0], extent))
             pairs: Pairs = ()
@@ -86,7 +88,7 @@ def find_links(devices: Sequence[Any]) -> dict[str, Pairs]:
                     other = (*position[:axis], target % extent, *position[axis + 1 :])
                     pairs += ((rank, ranks[other]),) if other in ranks else ()
             if pairs:
-                pairs_by_direction[_direction_name(axis, len(coordinates[0]), direction)] = pairs
+                pairs_by_direction[f"{name}{'+' if direction > 0 else '-'}"] = pairs
     return pairs_by_direction
 
 
@@ -96,12 +98,6 @@ def _coordinates(device: Any, rank: int) -> tuple[int, ...]:
     if coords is None:
         return (rank,)
     return (*coords, getattr(device, "core_on_chip", 0))
-
-
-def _direction_name(axis: int, axis_count: int, direction: int) -> str:
-    """Return the name of a direction along an axis, such as ``x+``, or ``core+``."""
-    word = "core" if axis_count > 1 and axis == axis_count - 1 else _AXES[axis]
-    return f"{word}{'+' if direction > 0 else '-'}"
 
 
 def _wraps_around(device: Any, extent: int) -> bool:
