@@ -313,11 +313,9 @@ def case_and_key(spec: CaseSpec, target: Target) -> tuple[Case, EnvironmentKey]:
                 f"a mesh of {spec.mesh} has {mesh_ranks} ranks, there are {key.ranks} "
                 f"({devices.device.value.upper()}); --ranks says how many to use"
             )
-        strategy, clock, program = (
-            _resolve_strategy(spec, devices),
-            _chosen_clock(spec, devices),
-            devices.program,
-        )
+        strategy = _resolve_strategy(spec, devices)
+        clock = _chosen_clock(spec, devices)
+        program = devices.program
         check_equal_blocks(replace(spec, mesh=key.mesh), key.ranks)
     else:
         strategy, clock, program = spec.strategy, devices.clocks[0], "as-written"

@@ -80,7 +80,8 @@ def git_leftover_text(content: bytes) -> str:
     match = _CONFLICT.search(content) if b"<<<<<<<" in content or b">>>>>>>" in content else None
     if match is None:
         return ""
-    line, shown = content.count(b"\n", 0, match.start()) + 1, match[0].decode(errors="replace")
+    line = content.count(b"\n", 0, match.start()) + 1
+    shown = match[0].decode(errors="replace")
     return f"{line}:1: a Git conflict marker, {_short_repr(shown.strip())}; resolve the conflict"
 
 

@@ -250,7 +250,8 @@ def parse_reply(line: bytes, reply_type: type) -> Reply:
     document = wire.parse_json(line)
     if not isinstance(document, dict) or set(document) != {"reply", "value"}:
         raise wire.WireError("expected an object with a reply and a value")
-    name, value = wire.from_json(str, document["reply"], "reply.reply"), document["value"]
+    name = wire.from_json(str, document["reply"], "reply.reply")
+    value = document["value"]
     kinds = {reply_type.__name__: reply_type, Failure.__name__: Failure}
     if name not in kinds:
         raise wire.WireError(f"reply: expected {' or '.join(kinds)}, got {name[:60]!r}")

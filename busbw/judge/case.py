@@ -192,7 +192,8 @@ def _judge_outcome(
         """Make a ruling that more launches do not change."""
         return Ruling(verdict=Verdict(spec=spec, outcome=outcome, failed=failed, text=text))
 
-    failure_verdict, protocol = judge_failed_launches(spec, measurement), measurement.case.protocol
+    failure_verdict = judge_failed_launches(spec, measurement)
+    protocol = measurement.case.protocol
     if failure_verdict is not None:
         if failure_verdict.outcome is not Outcome.SKIPPED or baseline is None:
             return Ruling(verdict=failure_verdict)
@@ -260,11 +261,9 @@ def _compare_with_level(
 
     Both the measurement and the baseline contain times.
     """
-    policy, expected, max_log_ratio = (
-        settings.policy,
-        limits.expected_time,
-        limits.slower_above_log_ratio,
-    )
+    policy = settings.policy
+    expected = limits.expected_time
+    max_log_ratio = limits.slower_above_log_ratio
     times_s = [launch_time_s(run) for run in measurement.runs]
     if settings.fail_above is not None:
         # The user's limit applies to the fastest launch, too. No loss of earlier sessions fails.

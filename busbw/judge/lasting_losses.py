@@ -309,11 +309,9 @@ def append_session(
         assessment: The assessment of the session.
 
     """
-    directions, latest_losses, number = (
-        assessment.directions,
-        assessment.latest_losses,
-        history.session_count,
-    )
+    directions = assessment.directions
+    latest_losses = assessment.latest_losses
+    number = history.session_count
     changed = [case for case in directions if directions[case] != 0 or latest_losses[case].window]
     is_wide = (
         assessment.widening > 1 and number >= history.rule.min_session_count_for_known_noise
@@ -324,10 +322,8 @@ def append_session(
         for name in assessment.shared_parts
     }
     for case, times in times_today.items():
-        series, latest_session = (
-            history.series.setdefault(case, Series()),
-            assessment.latest_sessions.get(case),
-        )
+        series = history.series.setdefault(case, Series())
+        latest_session = assessment.latest_sessions.get(case)
         if latest_session is not None:
             is_bad = is_wide or case.framework in assessment.slower_frameworks
             is_counted = directions[case] == 0 and not is_bad and not latest_losses[case].loss

@@ -283,10 +283,8 @@ class _Comparison:
             for case, shift in self._common_shifts(
                 framework, shared_part.shift_log_ratio, log_ratios
             ).items():
-                residual, limit = (
-                    abs(log_ratios[case] - shift),
-                    self._limit(case, self.limit_sigmas),
-                )
+                residual = abs(log_ratios[case] - shift)
+                limit = self._limit(case, self.limit_sigmas)
                 if residual <= limit:
                     residuals.append(residual * self.limit_sigmas / limit)
         if not residuals or len(self.launches) < rule.min_case_count_for_noise:

@@ -222,7 +222,8 @@ class Series:
         level = min(mean, first + rule.anchor_margin)
         # A single launch does not show how much faster the fastest of several launches is.
         whole = [session for session in sessions if session.degrees_of_freedom]
-        variance, whole = 1 / SINGLE_LAUNCH_VARIANCE_RATIO if whole else 1.0, whole or sessions
+        variance = 1 / SINGLE_LAUNCH_VARIANCE_RATIO if whole else 1.0
+        whole = whole or sessions
         fastest = fmean(session.log_fastest for session in whole) + level
         fastest -= fmean(session.log_median for session in whole)
         squares = math.fsum((value - mean) ** 2 for value in values)

@@ -189,10 +189,8 @@ def _no_verdict_reasons(
     """Yield each reason why the session has no verdict."""
     yield from _reasons_for_missing_times(verdicts, measurements, context)
     failed = {verdict.case for verdict in verdicts if verdict.outcome is Outcome.FAILED}
-    whole, planned = (
-        [m for m in measurements if m.case not in failed],
-        context.settings.min_launch_count or context.settings.planned_launch_count,
-    )
+    whole = [m for m in measurements if m.case not in failed]
+    planned = context.settings.min_launch_count or context.settings.planned_launch_count
     short = [m.case.name for m in whole if 0 < m.launches < planned]
     if short:
         count = plural(len(short), "case")
@@ -229,7 +227,8 @@ def select_counted_noisy(verdicts: Sequence[Verdict], context: SessionContext) -
     - cases with a limit that is too wide, and doubted cases, because they cannot be judged
     - cases above their limits, unless the device has other work that slows unchanged cases down
     """
-    policy, is_fixed = context.settings.policy, context.settings.fail_above is not None
+    policy = context.settings.policy
+    is_fixed = context.settings.fail_above is not None
     noisy = [verdict for verdict in verdicts if verdict.outcome is Outcome.NOISY]
     is_strict = len(noisy) > 1 and not (policy.has_other_work or is_fixed)
     if is_strict or not context.has_baselines:

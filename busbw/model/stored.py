@@ -169,7 +169,8 @@ def merge_sessions(
         if not merged or not _may_merge(merged[-1], session, merge_within):
             merged.append(session)
             continue
-        records, has_change = dict(merged[-1].records), merged[-1].has_change or session.has_change
+        records = dict(merged[-1].records)
+        has_change = merged[-1].has_change or session.has_change
         for case, more in session.records.items():
             records[case] = (*records.get(case, ()), *more)
         merged[-1] = replace(merged[-1], records=records, has_change=has_change)

@@ -34,11 +34,9 @@ from .config import (
 
 # The names of attributes that a report of pytest gets: the outcome of its case, whether pytest's
 # last line leaves the report out, and whether the section of busbw shows its failure.
-OUTCOME_ATTRIBUTE, UNCOUNTED_ATTRIBUTE, SHOWN_ATTRIBUTE = (
-    "busbw_outcome",
-    "busbw_uncounted",
-    "busbw_shown",
-)
+OUTCOME_ATTRIBUTE = "busbw_outcome"
+UNCOUNTED_ATTRIBUTE = "busbw_uncounted"
+SHOWN_ATTRIBUTE = "busbw_shown"
 
 # How much of an error's first line is shown.
 _MAX_REASON_CHARACTERS = 200

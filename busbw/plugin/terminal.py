@@ -69,7 +69,8 @@ def pytest_terminal_summary(
 
 
 def _section_lines(judged_session: JudgedSession, config: pytest.Config) -> Iterator[TextLine]:
-    verbose, verdicts = config.get_verbosity() > 0, tuple(judged_session.verdicts.values())
+    verbose = config.get_verbosity() > 0
+    verdicts = tuple(judged_session.verdicts.values())
     tables, explanations = config.stash[MODE].tables(judged_session, verbose)
     yield from _table_lines(tables)
     yield from map(TextLine, explanations)

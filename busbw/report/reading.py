@@ -97,10 +97,8 @@ class SessionRecord(ABC):
         They are the specifics of this kind of session, the verdict, the failed cases with their
         logs, and `failing_since_texts`: lines that say since which session cases fail.
         """
-        specifics, failed = (
-            self.describe_session(),
-            sum(verdict.failed for verdict in self.verdicts),
-        )
+        specifics = self.describe_session()
+        failed = sum(verdict.failed for verdict in self.verdicts)
         changes = list(specifics.changes)
         if failed:
             heading = f"{failed} of {plural(len(self.verdicts), 'case')} failed:"

@@ -167,11 +167,9 @@ def _find_accepted_times(
 
     A Case that several CaseSpecs name is returned once.
     """
-    accepted, notes, update = (
-        dict[Case, AcceptedCase](),
-        list[str](),
-        judged_session.options.update_baselines,
-    )
+    accepted = dict[Case, AcceptedCase]()
+    notes = list[str]()
+    update = judged_session.options.update_baselines
     for spec, job in measured_session.jobs.items():
         verdict = judged_session.verdicts[spec]
         is_requested = update != "improved" or verdict.outcome is Outcome.IMPROVED
@@ -189,7 +187,8 @@ def _accept_case(
 ) -> AcceptedCase:
     """Return the times of a case that are stored, and why they are stored."""
     verdict, options = judged_session.verdicts[spec], judged_session.options
-    is_moved, cause = job.case in judged_session.replaced_cases, verdict.outcome.value
+    is_moved = job.case in judged_session.replaced_cases
+    cause = verdict.outcome.value
     replaces_stored = is_moved or _replaces_stored_sessions(
         options, verdict, job, measured_session.policy.budget
     )

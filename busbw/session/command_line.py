@@ -141,7 +141,8 @@ def _checked_baselines_folder(root: Path, values: Mapping[str, Any]) -> Path:
     Raises UsageError if --baselines names a missing folder that no option writes, if the folder
     cannot be read, or if it cannot be written although an option writes it.
     """
-    folder, updates = root / str(values.get("baselines", "baselines")), "update_baselines" in values
+    folder = root / str(values.get("baselines", "baselines"))
+    updates = "update_baselines" in values
     with usage_error(BaselineError, storage.OutputError, where="--baselines: "):
         check_folder(
             folder,

@@ -108,10 +108,8 @@ def judge_cases(measured_session: MeasuredSession) -> dict[CaseSpec, Ruling]:
 
 def _add_findings(measured_session: MeasuredSession, spec: CaseSpec, ruling: Ruling) -> Ruling:
     """Add the ceiling of the hardware and the findings of extensions to the verdict of a case."""
-    runs, key = (
-        measured_session.measurements[spec].runs,
-        measured_session.machine.target.slice_key(spec),
-    )
+    runs = measured_session.measurements[spec].runs
+    key = measured_session.machine.target.slice_key(spec)
     verdict = apply_ceiling(ruling.verdict, key, runs, is_paired=measured_session.options.is_paired)
     merged = merge_findings(verdict, findings_of_extensions(measured_session, spec, verdict))
     if merged.outcome is Outcome.FAILED:
@@ -148,7 +146,8 @@ def _judge_against_baselines(measured_session: MeasuredSession) -> dict[CaseSpec
     assessments, settings = assess_machines(measured_session), _judging_settings(measured_session)
     rulings = {}
     for spec, job in measured_session.jobs.items():
-        measurement, assessment = measured_session.measurements[spec], assessments.get(job.key)
+        measurement = measured_session.measurements[spec]
+        assessment = assessments.get(job.key)
         baseline, budget = job.baseline_search.baseline, settings.policy.budget
         accepts_slower = accepts_slower_times(
             measured_session.options, baseline, measurement, budget
@@ -243,7 +242,8 @@ def _session_context(
     )
     # The notes name losses that are over, and accepted sessions that all later sessions contradict.
     # An update that accepts all times replaces such an accepted session.
-    accepts_all_times, today = options.update_baselines == "all", assessments.values()
+    accepts_all_times = options.update_baselines == "all"
+    today = assessments.values()
     texts_of = [repaired_losses_text, *([] if accepts_all_times else [odd_accepted_session_text])]
     return SessionContext(
         settings=_judging_settings(measured_session),

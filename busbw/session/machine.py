@@ -134,7 +134,8 @@ def add_reference_probes(
     Raises UsageError if a worker does not answer, or if both stacks load a framework from the same
     files and no option changes one of the stacks.
     """
-    device, is_changed = machine.target.device, options.against_env or options.try_env
+    device = machine.target.device
+    is_changed = options.against_env or options.try_env
     with usage_error(HostError, where="the reference: "):
         references = tuple(
             _probe_framework(options, name, device, executor, Side.REFERENCE) for name in frameworks

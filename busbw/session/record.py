@@ -97,11 +97,9 @@ def results_document(judged_session: JudgedSession) -> object:
     """
     measured_session = judged_session.observations
     assert isinstance(measured_session, MeasuredSession)
-    candidates, references, probes = (
-        measured_session.measurements,
-        measured_session.references,
-        measured_session.machine.probes,
-    )
+    candidates = measured_session.measurements
+    references = measured_session.references
+    probes = measured_session.machine.probes
     cases = (
         case_result(verdict, candidates.get(spec), references.get(spec))
         for spec, verdict in judged_session.verdicts.items()
@@ -165,13 +163,12 @@ def _history_lines(
 
     `session` is the name of the session in the history. A case without a measurement has no lines.
     """
-    verdict, measurement = judged_session.verdicts[spec], measured_session.measurements.get(spec)
+    verdict = judged_session.verdicts[spec]
+    measurement = measured_session.measurements.get(spec)
     if measurement is None:
         return
-    baseline, stack = (
-        measured_session.jobs[spec].baseline_search.baseline,
-        measured_session.options.stacks.get(spec.framework),
-    )
+    baseline = measured_session.jobs[spec].baseline_search.baseline
+    stack = measured_session.options.stacks.get(spec.framework)
     common_fields: dict[str, Any] = {
         "session": session,
         "device": measured_session.machine.target.device,

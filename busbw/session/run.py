@@ -74,7 +74,8 @@ def run_session(
             error, such as a full disk.
 
     """
-    collected_session, notes = replace(collected_session, specs=tuple(specs)), list[str]()
+    collected_session = replace(collected_session, specs=tuple(specs))
+    notes = list[str]()
     with open_transport(collected_session.options) as transport:
         executor = Executor(transport, notes.append)
         try:
@@ -209,10 +210,8 @@ def measuring_mode(options: Options) -> Mode:
 
 
 def _make_tables(judged_session: JudgedSession, verbose: bool) -> Tables:
-    measured_session, verdicts = (
-        judged_session.observations,
-        tuple(judged_session.verdicts.values()),
-    )
+    measured_session = judged_session.observations
+    verdicts = tuple(judged_session.verdicts.values())
     if not isinstance(measured_session, MeasuredSession):
         return (), ()
     tables = report.session_tables(

@@ -142,10 +142,8 @@ class SessionRunner:
         failed = launches = 0
         while failed < _ENOUGH_FAILURES and launches < _MOST_LAUNCHES:
             result = self.run_alone(*stack_options)
-            failed, launches = (
-                failed + result.failed_launch_count,
-                launches + max(1, result.launch_count),
-            )
+            failed += result.failed_launch_count
+            launches += max(1, result.launch_count)
         return replace(criterion, rate=failed / launches)
 
     def measure_time_ratio(

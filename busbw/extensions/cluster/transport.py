@@ -314,7 +314,8 @@ def _lock_host(
     `report` is called with a sentence before waiting for another session. Raises HostError if the
     other session does not end within `wait_s` seconds.
     """
-    channel, timeout_s = host.send_request("lock_machine", wait_s), wait_s + _ANSWER_TIMEOUT_S
+    channel = host.send_request("lock_machine", wait_s)
+    timeout_s = wait_s + _ANSWER_TIMEOUT_S
     if host.receive_answer(channel, timeout_s):
         report(f"another busbw session measures on {host.name}; waiting for its end")
         host.receive_answer(channel, timeout_s)

@@ -120,7 +120,8 @@ def _compile(case: Case, script: dict[str, Any]) -> OptimizedProgram:
 
 def _hlo_text(case: Case, script: dict[str, Any]) -> str:
     """Return the optimized HLO of a case; a permute has pairs, which are not simulated."""
-    collective, payload = COLLECTIVES[case.collective], f"f32[{case.payload_bytes // 4}]{{0}}"
+    collective = COLLECTIVES[case.collective]
+    payload = f"f32[{case.payload_bytes // 4}]{{0}}"
     size = collective.output_bytes(case.payload_bytes, case.group_size)
     chosen = {"strategy": script.get("strategy", "FakeRing"), "debug": "colors:2 phases:1"}
     config = json.dumps({"collective_algorithm_config": chosen})

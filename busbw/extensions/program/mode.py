@@ -123,11 +123,9 @@ def cases_of_program(options: Options, source: str) -> ProgramCases:
 
     Raises UsageError if the program cannot be compiled or read, or has no collective to measure.
     """
-    collectives_by_spec, notes, unmeasured_names = (
-        dict[CaseSpec, CollectiveUse](),
-        list[str](),
-        list[str](),
-    )
+    collectives_by_spec = dict[CaseSpec, CollectiveUse]()
+    notes = list[str]()
+    unmeasured_names = list[str]()
     program = collectives_of_program(options, source)
     for use in program.uses:
         try:

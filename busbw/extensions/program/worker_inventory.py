@@ -226,10 +226,8 @@ class _Inventory:
         If the number of turns depends on data, the collectives are counted per turn.
         """
         parts = loop_computations(loop)
-        body, condition = (
-            self.uses_in(parts.get("body", "")),
-            self.uses_in(parts.get("condition", "")),
-        )
+        body = self.uses_in(parts.get("body", ""))
+        condition = self.uses_in(parts.get("condition", ""))
         turns = self.loop_counter.count_turns(computation, loop) if body or condition else 0
         if turns is None:
             return [replace(use, per_iteration=True) for use in (*body, *condition)]
@@ -275,10 +273,8 @@ class _Inventory:
         instruction. If the result of a fusion is only each rank's part of a sum, its all-reduce
         counts as a reduce-scatter.
         """
-        source, algorithm = (
-            self.sources.user_line_of(instruction.text),
-            algorithm_in_backend_config([instruction]),
-        )
+        source = self.sources.user_line_of(instruction.text)
+        algorithm = algorithm_in_backend_config([instruction])
         is_scattered = instruction.op == "fusion" and any(
             map(self._is_reduce_scatter, instruction.called_computations)
         )

@@ -152,7 +152,8 @@ def _run_check(settings: Mapping[str, str | None]) -> JudgedSession:
         # In CI baselines are required by default, and no case has a baseline here.
         required = {"require_baselines": ["false"]}
         options = read_options(_option_words(settings), Path(folder), required)
-        collected_session, specs = CollectedSession(options=options), grid.select_specs(options)
+        collected_session = CollectedSession(options=options)
+        specs = grid.select_specs(options)
         session = run_session(collected_session, specs, _WaitingDisplay(), measure_and_judge)
     if not isinstance(session.observations, MeasuredSession):
         raise UsageError(session.session_verdict.text)

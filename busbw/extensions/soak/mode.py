@@ -140,10 +140,12 @@ class Soak:
         executor.close_group(group)
 
     def _soak_case(self, group: Group, case: Case) -> None:
-        left_s, tally = max(0.0, self._end_s - time.monotonic()), self.tallies[case]
+        left_s = max(0.0, self._end_s - time.monotonic())
+        tally = self.tallies[case]
         amount = amount_text(sum(self.tallies.values(), Tally()))
         self.display.show_status(f"busbw: soaking: {amount}, {left_s:.0f} s left")
-        seconds, plan = max(_MIN_TURN_S, min(_TURN_S, left_s)), self.resolved_session.plan
+        seconds = max(_MIN_TURN_S, min(_TURN_S, left_s))
+        plan = self.resolved_session.plan
         key = next(job.key for job in self.resolved_session.jobs.values() if job.case == case)
         values = {"case": case, "plan": plan, "key": key, "seconds": seconds}
         request = Request("soak", Tally, {**values, "iterations": tally.iterations})

@@ -27,10 +27,8 @@ def finding_at(measured_session: MeasuredSession, spec: CaseSpec, verdict: Verdi
     # The cases of a soak have no measurements.
     if spec not in measured_session.measurements:
         return Finding()
-    runs, reference = (
-        measured_session.measurements[spec].runs,
-        _reference_launches(measured_session, spec),
-    )
+    runs = measured_session.measurements[spec].runs
+    reference = _reference_launches(measured_session, spec)
     old_signature, signature = common_signature(reference), common_signature(runs)
     has_both = bool(reference and runs)
     changes = setup_changes(reference[0].versions, runs[0].versions) if has_both else ()
@@ -78,10 +76,8 @@ def _reference_launches(
     """Return the launches of the other stack, or else the newest session of the baseline."""
     if measured_session.options.is_paired:
         return measured_session.references[spec].runs
-    job, baseline = (
-        measured_session.jobs[spec],
-        measured_session.jobs[spec].baseline_search.baseline,
-    )
+    job = measured_session.jobs[spec]
+    baseline = job.baseline_search.baseline
     if baseline is None or baseline.case.protocol != job.case.protocol:
         return ()
     return baseline.records[-1:]

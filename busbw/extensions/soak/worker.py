@@ -101,7 +101,8 @@ def soak(session: CaseMeasurer, request: Mapping[str, Any]) -> Tally:
     that its input does not change. Raises MeasuringError if a result on this process is wrong, or
     if the case does not fit the memory, cannot be compiled, or no sum over all ranks is exact.
     """
-    case, key = request_value(request, "case", Case), request_value(request, "key", EnvironmentKey)
+    case = request_value(request, "case", Case)
+    key = request_value(request, "key", EnvironmentKey)
     backend, collective = session.backend, COLLECTIVES[case.collective]
     protocol = replace(case.protocol, clock=Clock.DISPATCH)
     case = replace(case, placement=Placement.OUT_OF_PLACE.value, protocol=protocol)

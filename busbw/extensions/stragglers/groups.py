@@ -128,10 +128,8 @@ class GroupLaunch:
                 self.failure = Failure(kind=FailureKind.CRASHED, message=str(error))
 
     def start_workers(self) -> Failure | None:
-        worker_spec, count = (
-            self.measurer.worker_spec,
-            self.measurer.processes * len(self.host_indexes),
-        )
+        worker_spec = self.measurer.worker_spec
+        count = self.measurer.processes * len(self.host_indexes)
         worker_spec = replace(
             worker_spec,
             cluster=Cluster(processes=count),

@@ -46,10 +46,8 @@ class SlowComponent:
 # The fraction of rounds in which a slow candidate is slower than its control pairs, and the
 # probability that the test does not find such a candidate.
 SLOWER_FRACTION, MISS_PROBABILITY = 0.85, 0.05
-_SLOWER_EVIDENCE, _NOT_SLOWER_EVIDENCE = (
-    math.log(SLOWER_FRACTION / 0.5),
-    math.log((1 - SLOWER_FRACTION) / 0.5),
-)
+_SLOWER_EVIDENCE = math.log(SLOWER_FRACTION / 0.5)
+_NOT_SLOWER_EVIDENCE = math.log((1 - SLOWER_FRACTION) / 0.5)
 
 
 @dataclass

@@ -102,7 +102,8 @@ class JaxBackend(FrameworkBackend):
     def _make_program(
         self, case: Case, injection: Injection | None, values_type: type[ExactValues]
     ) -> JaxProgram:
-        is_virtual, delay = self.device is Device.CPU, requested_delay(case, injection)
+        is_virtual = self.device is Device.CPU
+        delay = requested_delay(case, injection)
         mesh = self.mesh(case)
         program = JaxProgram(
             case,
