@@ -19,7 +19,7 @@ def main() -> int:
         if isinstance(stream, io.TextIOWrapper):
             # Names of files need not be valid text.
             stream.reconfigure(errors="backslashreplace")
-            write = functools.partial(cli.write_escaped, stream.write)
+            write = functools.partial(cli.write_without_commands, stream.write)
             stream.write = write  # type: ignore[method-assign]
     try:
         code = cli.main()

@@ -230,9 +230,10 @@ def ceiling_of_all_links(key: EnvironmentKey, case: Case) -> Ceiling | None:
 
 
 def _torus_ceiling(chip: Chip, key: EnvironmentKey, algorithm: Mapping[str, str]) -> Ceiling | None:
-    """Return the ceiling of the links of a TPU slice.
+    """Return the ceiling of the links of a TPU slice with the shape `key.mesh`.
 
-    Returns None if the mesh does not have the shape of the slice, and for a slice of one chip.
+    Returns None without a mesh, if the mesh does not have a place for each chip, and for a slice of
+    one chip. `algorithm` has the compiler's choices: few ``colors`` lower the ceiling.
     """
     chips = key.ranks // chip.devices_per_chip
     if not key.mesh or math.prod(mesh_shape(key.mesh)) != chips or chips < 2:

@@ -33,7 +33,7 @@ class Latest:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Window:
+class WindowLoss:
     """Losses that the last `length` sessions of a series show; `loss` is 0 where there is no loss.
 
     `level` is the level before these sessions.
@@ -141,7 +141,7 @@ class Series:
         is_over = (self.loss > 0) & (is_small | (last < self.loss / 2)) & allowed
         self.start[is_over], self.loss[is_over] = self.count, 0.0
 
-    def window(self, latest: Latest, allowed: Array) -> Window:
+    def window(self, latest: Latest, allowed: Array) -> WindowLoss:
         """Find losses that the last sessions show together.
 
         The shortest window that shows a loss gives its size, and the longest such window its
@@ -155,7 +155,7 @@ class Series:
                 loss = np.where(is_lost & (loss == 0), size, loss)
                 length = np.where(is_lost, sessions, length)
                 level = np.where(is_lost, before, level)
-        return Window(loss=loss, length=length, level=level)
+        return WindowLoss(loss=loss, length=length, level=level)
 
     def _window(self, sessions: int, latest: Latest, allowed: Array) -> tuple[Array, Array, Array]:
         """Return where the last `sessions` show a loss, its size, and the level before them."""
@@ -180,13 +180,13 @@ class Series:
         is_lost[cells] = least > size[cells] / 2
         return is_lost, size, level
 
-    def hold(self, window: Window, latest: Latest) -> None:
+    def hold(self, window: WindowLoss, latest: Latest) -> None:
         """Remember a loss of several sessions, or a loss that begins with this session."""
         in_window = window.loss > 0
         begins = (self.loss == 0) & latest.begins & ~in_window
         self.loss = np.where(in_window, window.loss, np.where(begins, latest.off, self.loss))
 
-    def discount(self, window: Window) -> None:
+    def discount(self, window: WindowLoss) -> None:
         """Exclude sessions of a window from the level if they have more than half of its loss."""
         rows = np.nonzero(window.loss)
         if not len(rows[0]):

@@ -67,20 +67,20 @@ def add_command(
 
 
 def add_baselines_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option --baselines, the folder with the file of accepted changes."""
+    """Add the option --baselines, the folder with the file of acknowledged changes."""
     parser.add_argument(
         "--baselines",
         type=parse_path,
         default=Path("baselines"),
         metavar="DIR",
-        help="Read accepted changes from acknowledged.toml in this folder (default: baselines)",
+        help="Read acknowledged changes from acknowledged.toml in this folder (default: baselines)",
     )
 
 
-def add_machine_option(parser: argparse.ArgumentParser, default: str = "") -> None:
-    """Add the option --machine; the text `default` ends its help."""
+def add_machine_option(parser: argparse.ArgumentParser, help_ending: str = "") -> None:
+    """Add the option --machine, whose help ends with `help_ending`, such as `` (default: all)``."""
     machine = "Read only this folder of the history, such as tpu-v5-lite/4r"
-    parser.add_argument("--machine", type=parse_text, metavar="NAME", help=machine + default)
+    parser.add_argument("--machine", type=parse_text, metavar="NAME", help=machine + help_ending)
 
 
 def check_output_file(
@@ -105,7 +105,7 @@ def check_output_file(
             storage.check_output(path, kind=kind, recognizes_text=recognizes_text, inputs=inputs)
 
 
-def json_recognizer(*keys: str) -> Callable[[str], bool]:
+def recognizer_of_json_objects(*keys: str) -> Callable[[str], bool]:
     """Return a function that recognizes the text of a JSON object with all of these keys.
 
     The function also recognizes a list of such objects.
@@ -135,7 +135,7 @@ def write_file(content: str | bytes, path: Path, prefix: str = "") -> int:
     return 0
 
 
-def write_escaped(write: Callable[[str], int], text: str) -> int:
+def write_without_commands(write: Callable[[str], int], text: str) -> int:
     """Pass `text` to `write`, with control characters and commands of GitHub workflows escaped."""
     return write(wire.without_workflow_commands(wire.escape_unprintable(text)))
 
@@ -143,7 +143,8 @@ def write_escaped(write: Callable[[str], int], text: str) -> int:
 def write_workflow_commands(lines: Iterable[str]) -> None:
     """Write commands of a GitHub workflow to standard error, without escaping them.
 
-    The text layer of standard error is bypassed, because `write_escaped` would escape the commands.
+    The text layer of standard error is bypassed, because `write_without_commands` would escape the
+    commands.
     """
     sys.stderr.flush()
     sys.stderr.buffer.write("".join(f"{line}\n" for line in lines).encode())

@@ -211,9 +211,13 @@ class Schedule:
                 return cases[index + 1 :]
         return ()
 
-    def _notify_observers(self, case: Case | None) -> None:
+    def _notify_observers(self, measured_case: Case | None) -> None:
+        """Call each observer with the case that was just measured.
+
+        Before the first case of a launch, observers get None.
+        """
         for observe in self.observers:
-            observe(case)
+            observe(measured_case)
 
     def _measure_sides_separately(self, groups: Mapping[Side, Group], case: Case) -> None:
         """Measure a case completely with one stack, and then with the other stack, if any.

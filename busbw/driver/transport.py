@@ -35,7 +35,11 @@ class HostError(Exception):
 
 
 class HostLostError(HostError):
-    """The loss of a host or worker, which has ended or does not reply, so that all cases fail."""
+    """The loss of a host or worker, which has ended or does not reply.
+
+    Before the first measurement all cases fail. Later, measuring ends, and the cases with too few
+    launches fail.
+    """
 
 
 class IncomparableHostsError(HostError):

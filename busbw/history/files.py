@@ -296,7 +296,7 @@ class AcknowledgedChange:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _AcknowledgedFile:
-    """The content of the file of acknowledged changes."""
+    """The content of ``acknowledged.toml``: changes that the user accepted with a reason."""
 
     change: tuple[AcknowledgedChange, ...] = ()
 

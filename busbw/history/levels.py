@@ -32,7 +32,7 @@ _MIN_VARIANCE = 1e-6
 
 # The noise of a case is estimated from its own sessions and from the noise of other cases, which
 # counts as this many sessions.
-_OTHERS_WEIGHT = 8
+_SESSIONS_FOR_USUAL_NOISE = 8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -316,7 +316,7 @@ def _find_case_levels(
         variance = variances[case]
         if variance is not None and usual is not None:
             variance = moderate_variance(
-                variance, Variance(value=usual, degrees_of_freedom=_OTHERS_WEIGHT)
+                variance, Variance(value=usual, degrees_of_freedom=_SESSIONS_FOR_USUAL_NOISE)
             )
         changes = _find_changes(values, variance)
         last = max(values)

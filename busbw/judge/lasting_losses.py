@@ -26,7 +26,7 @@ from .series import (
     LaunchSummary,
     Series,
     SeriesLoss,
-    Window,
+    WindowLoss,
 )
 
 
@@ -222,7 +222,7 @@ def _has_loss_ended(series: Series, latest_session: LatestSession, rule: Rule) -
 
 def _find_window(
     series: Series, latest_session: LatestSession, min_start: int, rule: Rule
-) -> Window | None:
+) -> WindowLoss | None:
     """Find a loss that several of the last sessions show together, the judged session included.
 
     A window is a number of last sessions, whose mean is compared with the level before them. Each
@@ -256,7 +256,7 @@ def _find_window(
     began = count - 1
     while began > widest and values[began - 1] > threshold:
         began -= 1
-    return Window(
+    return WindowLoss(
         loss=loss,
         start_position=began,
         first_excluded_position=widest,

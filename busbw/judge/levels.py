@@ -120,7 +120,7 @@ def build_history(
     ]
     for case, times in (pair for session in replayed for pair in session.items()):
         tick_s = MIN_LOSS_TICKS * ticks_s.get(case, 0.0)
-        least_s = max(policy.resolution_s(case.clock), tick_s)
+        least_s = max(policy.least_visible_difference_s(case.clock), tick_s)
         loss_floors.setdefault(case, math.log1p(least_s / math.exp(times.all_launches.log_median)))
     history = History(
         rule=policy.rule, pooled_frameworks=frozenset(pooled), loss_floors=loss_floors

@@ -232,7 +232,7 @@ def _judge_outcome(
         return Ruling(verdict=_judge_out_of_memory(spec, reference, candidate))
     log_ratios, looks = _log_ratios_of_pairs(reference, candidate), _planned_looks(settings)
     before, after = summarize_runs(reference), summarize_runs(candidate)
-    least_s = settings.policy.resolution_s(candidate.case.clock)
+    least_s = settings.policy.least_visible_difference_s(candidate.case.clock)
     min_loss = max(looks.min_loss, least_s / before.median_s)
     times = f"{seconds_text(before.median_s)} -> {seconds_text(after.median_s)}"
     decision = decide_by_looks(

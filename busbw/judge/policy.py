@@ -31,7 +31,7 @@ MIN_LOSS_TICKS = 1.1
 
 # Rule.noisy_ratio is chosen for this many cases, two frameworks with 21 payloads each. With fewer
 # cases chance alone makes larger ratios, and the threshold rises.
-CASES_FOR_NOISY_RATIO = 42
+CASE_COUNT_OF_NOISY_RATIO = 42
 
 # This quantile of the deviations of all cases measures the noise of a session. A few cases that
 # really changed do not move it.
@@ -243,7 +243,7 @@ class Policy:
     # and is still more than the limit of one comparison for most payloads.
     budget: float = 0.10
 
-    def resolution_s(self, clock: Clock) -> float:
+    def least_visible_difference_s(self, clock: Clock) -> float:
         """Return the least difference in seconds that `clock` can show, 0 for a device's clock."""
         return 0.0 if clock is Clock.DEVICE else self.host_clock_resolution_s
 

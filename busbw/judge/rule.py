@@ -23,7 +23,7 @@ from .noise import (
     typical_launch_variance,
 )
 from .policy import (
-    CASES_FOR_NOISY_RATIO,
+    CASE_COUNT_OF_NOISY_RATIO,
     MEDIAN_VARIANCE_RATIO,
     NOISE_QUANTILE,
     NORMAL_AT_NOISE_QUANTILE,
@@ -37,11 +37,13 @@ class SharedPart:
     """The shared part of a framework: how much slower all its cases together are today.
 
     Attributes:
-        log_level: The level of the shared part in log time; 0 if the framework has too few cases.
+        log_level: The level of the shared part, as a log ratio to the levels of the cases; 0 if the
+            framework has too few cases.
         shift_log_ratio: The log ratio of today's shared part to its level.
         limit_log_ratio: The log ratio above which the cases together are slower.
         stddev: The standard deviation of `shift_log_ratio` while the code is unchanged.
-        noise: How much the shared part varies between sessions, without its earlier sessions.
+        noise: How much the shared part varies between sessions, estimated without its own earlier
+            sessions.
 
     """
 
@@ -290,7 +292,7 @@ class _Comparison:
         if not residuals or len(self.launches) < rule.min_case_count_for_noise:
             return 1.0, 1.0
         ratio = quantile(residuals, NOISE_QUANTILE) / NORMAL_AT_NOISE_QUANTILE
-        chance = math.sqrt(max(1.0, CASES_FOR_NOISY_RATIO / len(self.launches)))
+        chance = math.sqrt(max(1.0, CASE_COUNT_OF_NOISY_RATIO / len(self.launches)))
         # The noise of earlier sessions is uncertain, too, if there are few of these sessions.
         more = self.history.noisy_flags.count(False) - 1
         usual = math.sqrt(1 + 0.5 / more) if more > 0 else 1.0
@@ -349,14 +351,14 @@ class _Comparison:
         common_shift: float,
         shared_part: SharedPart,
         widening: float,
-        fastest_shift: float | None,
+        common_shift_of_fastest: float | None,
     ) -> CaseLimits:
         """Return the limits of one case, wider by the factor `widening`.
 
         `common_shift` is the part of `log_ratio` that the case shares with other cases, and
-        `shared_part` the shared part of the framework. `fastest_shift` is the part of the fastest
-        launch's log ratio that the case shares with its two neighbours. It is None if the fastest
-        launch has no limit of its own.
+        `shared_part` the shared part of the framework. `common_shift_of_fastest` is the part of the
+        fastest launch's log ratio that the case shares with its two neighbours. It is None if the
+        fastest launch has no limit of its own.
         """
         residual_limit = self._limit(case, self.limit_sigmas, widening=widening)
         max_limit = math.inf
@@ -392,5 +394,7 @@ class _Comparison:
             residual=log_ratio - common_shift,
             residual_limit=residual_limit,
             noise=self.noises[case],
-            fastest_above_log_ratio=None if fastest_shift is None else limit_above(fastest_shift),
+            fastest_above_log_ratio=None
+            if common_shift_of_fastest is None
+            else limit_above(common_shift_of_fastest),
         )

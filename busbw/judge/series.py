@@ -92,12 +92,12 @@ class ExpectedTime:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Window:
-    """A loss that is found by comparing the mean of the last sessions with the level before them.
+class WindowLoss:
+    """A loss that the last sessions show together: their mean exceeds the level before them.
 
     `loss` is the size of the loss as a log ratio. Positions are the indices of the sessions in
-    their series. The loss began with the session at `start_position`. Sessions from
-    `first_excluded_position` on are not used to compute levels if their log medians exceed
+    their series. The loss began with the session at `start_position`. A session at
+    `first_excluded_position` or later does not count for levels if its log median exceeds
     `max_counted_log_median`.
     """
 
@@ -133,7 +133,7 @@ class SeriesLoss:
     first_lost_session_number: int = 0
     ended_loss_session_count: int = 0
     min_window_start: int = 0
-    window: Window | None = None
+    window: WindowLoss | None = None
 
 
 NO_LOSS = SeriesLoss()

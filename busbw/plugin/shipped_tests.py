@@ -51,7 +51,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 def _path_of(argument: str, config: pytest.Config, folder: Path) -> str:
     """Return the path of the shipped test that `argument` names, or else `argument` itself.
 
-    Reports name a shipped test ``busbw/perf/...``. `folder` is the folder of the shipped tests.
+    pytest's reports call a shipped test ``busbw/perf/...``, which is usually no file of the user;
+    such a file of the user is preferred. `folder` is the folder of the shipped tests.
     """
     file, colons, test = argument.partition("::")
     path = Path(os.path.normpath(config.invocation_params.dir / file))

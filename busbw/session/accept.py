@@ -85,7 +85,7 @@ def accept_baselines(
     try:
         return write_accepted(judged_session)
     except (BaselineError, OSError) as error:
-        return judged_session.with_error(
+        return judged_session.with_failing_error(
             f"not all baselines were written: {storage.error_text(error)}"
         )
 
@@ -130,7 +130,7 @@ def accept_times(judged_session: JudgedSession) -> JudgedSession:
         session_verdict=replace(verdict, text=text),
     )
     if refusals:
-        return judged_session.with_error(
+        return judged_session.with_failing_error(
             "not all times were accepted: a loss beyond the budget needs --accept-regression"
         )
     return _lock_stacks(judged_session, measured_session, accepted)

@@ -45,7 +45,7 @@ _Assessments = Mapping[EnvironmentKey, Assessment]
 
 
 def assess_machines(measured_session: MeasuredSession) -> dict[EnvironmentKey, Assessment]:
-    """Return an Assessment of today's launches for each machine that has levels."""
+    """Return an Assessment of today's launches for each machine with levels and times of today."""
     times_s: dict[EnvironmentKey, dict[Case, tuple[float, ...]]] = {}
     # The tick of the clock, for each case whose samples show that the clock ticks.
     ticks_s: dict[Case, float] = {}

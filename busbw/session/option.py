@@ -147,7 +147,7 @@ def number_type(convert: Callable[[str], Number], minimum: Number) -> Callable[[
 parse_seconds = number_type(float, 1e-9)
 
 
-def parse_launches(text: str) -> int:
+def parse_launches_or_auto(text: str) -> int:
     """Return the number of launches that `text` says; 0 for ``auto``."""
     return 0 if text == "auto" else number_type(int, 1)(text)
 

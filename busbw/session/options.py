@@ -206,7 +206,7 @@ class Options(GridOptions):
         "--time-budget. auto: one launch of each case that the launch and the history decide, and "
         "three of the others. Default: 3; with --against 6 of each side",
         metavar="N",
-        type=option.parse_launches,
+        type=option.parse_launches_or_auto,
         has_setting=True,
     )
     time_budget: float = _declare_option(

@@ -77,7 +77,7 @@ def _write_files(
             storage.write(path, make_text(judged_session))
         except Exception as error:  # A bug in a view must not hide the verdict.
             problem = f"--{name}: nothing was written: {storage.error_text(error)}"
-            judged_session = judged_session.with_error(problem)
+            judged_session = judged_session.with_failing_error(problem)
     return judged_session
 
 
@@ -152,7 +152,7 @@ def append_to_history(judged_session: JudgedSession) -> JudgedSession:
             if failed:
                 failing_since += failing_since_texts(read_folder(root / key.folder), failed)
     except HistoryError as error:
-        return judged_session.with_error(f"the history was not appended to: {error}")
+        return judged_session.with_failing_error(f"the history was not appended to: {error}")
     return replace(judged_session.with_notes(*notes), failing_since=tuple(failing_since))
 
 

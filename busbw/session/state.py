@@ -175,7 +175,7 @@ class JudgedSession:
     def with_notes(self, *notes: str) -> JudgedSession:
         return replace(self, notes=(*self.notes, *notes))
 
-    def with_error(self, error: str) -> JudgedSession:
+    def with_failing_error(self, error: str) -> JudgedSession:
         """Return the session with one more error; a session that did not fail gets NO_VERDICT."""
         verdict = self.session_verdict
         # The summary has the text of the verdict, and not the errors.

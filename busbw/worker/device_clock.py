@@ -35,16 +35,16 @@ from busbw.worker.sampling import MIN_SAMPLES, Sampler, launch_time_s
 MAX_COLLECTIVES = 5_000
 
 
-def record_calls(
-    backend: Backend, case: Case, sampler: Sampler, run: Run, short_chain_s: float
+def record_device_times(
+    backend: Backend, case: Case, sampler: Sampler, run: Run, host_short_chain_s: float
 ) -> Run:
     """Call the program while the profiler records, and return `run` with the recorded times.
 
     There are as many calls as `run` has samples. A call has as many collectives as a long chain of
     `run`, or fewer if the recording would become too large. The times of the same calls by the
-    host's clock are kept in `clocks_s`, less `short_chain_s`, the time of a short chain. Raises
-    MeasuringError UNAVAILABLE if the recording lacks a collective, or if a call can have only a
-    single collective.
+    host's clock are kept in `clocks_s`, less `host_short_chain_s`, the host's time of a short
+    chain. Raises MeasuringError UNAVAILABLE if the recording lacks a collective, or if a call can
+    have only a single collective.
     """
     calls = max(MIN_SAMPLES, len(run.samples_s))
     per_turn = sampler.program.iterations_per_turn
@@ -65,7 +65,7 @@ def record_calls(
         names=sampler.program.timed_instructions,
         all_gather=backend.all_gather,
     )
-    host_s = [sampler.slope_s(call_s, short_chain_s, iterations) for call_s in calls_s]
+    host_s = [sampler.slope_s(call_s, host_short_chain_s, iterations) for call_s in calls_s]
     return replace(
         run,
         iterations=iterations,

@@ -261,7 +261,9 @@ class CaseMeasurer:
             return run
         from busbw.worker import device_clock
 
-        return device_clock.record_calls(self.backend, case, sampler, run, samples.short_chain_s)
+        return device_clock.record_device_times(
+            self.backend, case, sampler, run, samples.short_chain_s
+        )
 
 
 def _take_samples(sampler: Sampler) -> Generator[bool, bool, None]:

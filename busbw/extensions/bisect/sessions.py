@@ -32,7 +32,7 @@ _MOST_SESSIONS = 12
 _ENOUGH_FAILURES, _MOST_LAUNCHES = 5, 60
 # The log ratio of the bad release is precise enough if its standard error is at most this fraction
 # of it.
-_ENOUGH_PRECISION = 0.08
+_MAX_RELATIVE_ERROR = 0.08
 
 
 class SessionError(Exception):
@@ -160,7 +160,7 @@ class SessionRunner:
             if len(log_ratios) > 1:
                 mean = estimate_mean(log_ratios)
                 criterion = replace(criterion, ratio=math.exp(mean.mean))
-                if mean.standard_error < _ENOUGH_PRECISION * mean.mean:
+                if mean.standard_error < _MAX_RELATIVE_ERROR * mean.mean:
                     break
         return criterion
 

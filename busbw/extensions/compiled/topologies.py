@@ -112,7 +112,7 @@ _USUAL_SLICES = tuple(
 _USUAL_GPUS = tuple(f"{name}:8" for name in GPUS)
 
 # Words that stand for a topology of each chip: slices with 8 ranks, and a host with 8 GPUs.
-TOPOLOGY_FAMILIES = {
+TOPOLOGY_SETS = {
     "all": (*_USUAL_SLICES, *_USUAL_GPUS),
     "tpu": _USUAL_SLICES,
     "gpu": _USUAL_GPUS,
@@ -122,12 +122,13 @@ _GPU_COUNT = re.compile(r"(?:(?P<hosts>[1-9]\d?)x)?(?P<each>[1-9]\d?)")
 
 
 def parse_topologies(text: str) -> tuple[Topology, ...]:
-    """Return the topologies in a comma list of names and families, each once.
+    """Return the topologies in a comma list, each once.
 
-    Raises ValueError if a topology is unknown.
+    A word is the name of a topology, or the name of a set of topologies such as ``tpu``. Raises
+    ValueError if a topology is unknown.
     """
     words = filter(None, map(str.strip, text.split(",")))
-    names = dict.fromkeys(name for word in words for name in TOPOLOGY_FAMILIES.get(word, (word,)))
+    names = dict.fromkeys(name for word in words for name in TOPOLOGY_SETS.get(word, (word,)))
     return tuple(map(topology_of, names))
 
 

@@ -105,7 +105,8 @@ def ring_cost(payload_bytes: float, ranks: int, hosts: int) -> Cost:
     a host sends to another host and one rank receives, so the link of the host carries as much as
     the link of a rank, at the same time. No algorithm that adds on ranks can send less: P.
     Patarasuk and X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations",
-    JPDC 69, 2009. The formulas of "tensorflow分布式" are 2(N-1) K/N bytes and 2D(n-1)/(nS) seconds.
+    JPDC 69, 2009. The docstring of the module explains the letters. The document "tensorflow分布式"
+    has the same formulas with other letters.
     """
     sent_bytes = 2 * (ranks - 1) / ranks * payload_bytes
     flow = Flow(message_count=2 * (ranks - 1), moved_bytes=sent_bytes)

@@ -177,6 +177,7 @@ def collective_differences(
 
 
 def _uses_by_name(program: CollectiveUses) -> dict[str, list[CollectiveUse]]:
+    """Group the collectives of a program by name, such as ``all-gather of float32 4M``."""
     uses_by_name: dict[str, list[CollectiveUse]] = {}
     for use in program:
         uses_by_name.setdefault(use.name, []).append(use)

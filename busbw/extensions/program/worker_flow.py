@@ -56,8 +56,8 @@ class _CarriedCollectives(NamedTuple):
 _NOTHING = _CarriedCollectives(())
 
 
-def started_chains(module: Module) -> Mapping[str, AbstractSet[str]]:
-    """Return the ids of the asynchronous collectives that each computation starts.
+def started_collective_ids(module: Module) -> Mapping[str, AbstractSet[str]]:
+    """Return the ids of the asynchronous collectives in each computation that starts one.
 
     Each instruction of such a collective, from its start to its end, has the same ``chain_id``.
     """
@@ -73,7 +73,7 @@ def is_started_elsewhere(
 ) -> bool:
     """Return whether `instruction` continues a collective that starts in another computation.
 
-    `computation` is the name of the computation of `instruction`, and `chains` has the chain ids
+    `computation` is the name of the computation of `instruction`, and `chains` has the ids
     that each computation starts. A user can also give a collective an attribute `chain_id`, and
     then no computation starts the chain.
     """

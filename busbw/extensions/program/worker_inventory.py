@@ -32,7 +32,7 @@ from .worker_flow import (
     count_hiding_operations,
     is_started_elsewhere,
     loop_computations,
-    started_chains,
+    started_collective_ids,
 )
 from .worker_values import CollectiveUse, CollectiveUses, ProgramError, merge_equal_uses
 
@@ -94,7 +94,7 @@ def collectives_in_hlo(
         axes = MeshAxes(mesh or {}, ranks_in_head(head) or ranks)
         sources = UserSources(head, source_folder)
         uses = _Inventory(
-            module, axes, sources, LoopCounter(module), started_chains(module)
+            module, axes, sources, LoopCounter(module), started_collective_ids(module)
         ).uses_in(module.entry)
     # A number in the text may be too long, and a computation may call itself.
     except (RecursionError, ValueError) as error:

@@ -15,7 +15,11 @@ CONSECUTIVE, STRIDED = "consecutive", "strided"
 
 
 class ProgramError(Exception):
-    """A text that is not the complete optimized HLO of a program."""
+    """The reason why the collectives of a program cannot be listed.
+
+    Its text is not the complete optimized HLO of a program, or its number of ranks is wrong or
+    unknown.
+    """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

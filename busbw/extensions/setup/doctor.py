@@ -16,7 +16,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from busbw import __version__, grid, wire
-from busbw.cli import Commands, add_command, check_output_file, json_recognizer, write_file
+from busbw.cli import (
+    Commands,
+    add_command,
+    check_output_file,
+    recognizer_of_json_objects,
+    write_file,
+)
 from busbw.collectives import COLLECTIVES, REDUCE_OPS
 from busbw.collectives.base import DTYPES
 from busbw.model.case import GridError
@@ -103,7 +109,7 @@ def run(options: argparse.Namespace) -> int:
     The exit code is 1 if a check found a problem.
     """
     check_output_file(
-        "--output", options.output, "a file of busbw doctor", json_recognizer("checks")
+        "--output", options.output, "a file of busbw doctor", recognizer_of_json_objects("checks")
     )
     shared = {"device": options.device, "frameworks": options.frameworks, **_DEFAULT_SETTINGS}
     read_options(_option_words(shared), Path())

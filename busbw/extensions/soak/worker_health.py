@@ -173,10 +173,10 @@ class HealthReader:
                         self._counters[kind][f"gpu {index} {counter}"] = number
 
     def _read_tpus(self, monitor: Any, seconds: float) -> None:
-        """Read the metrics of TPUs that the server of a running program supports.
+        """Read the metrics of TPUs that libtpu lists as supported.
 
-        Without a running program, some calls hang. A chip with a throttle score above 0 counts as
-        throttled for all `seconds` since the last reading.
+        Other metrics are not requested, because some requests hang while no program runs. A chip
+        with a throttle score above 0 counts as throttled for all `seconds` since the last reading.
         """
         supported = set(monitor.list_supported_metrics())
         for metric, (kind, counter) in _TPU_METRICS.items():

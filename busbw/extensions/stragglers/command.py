@@ -20,7 +20,7 @@ from busbw.cli import (
     add_command,
     check_output_file,
     command_error,
-    json_recognizer,
+    recognizer_of_json_objects,
     write_file,
 )
 from busbw.collectives import COLLECTIVES
@@ -104,7 +104,10 @@ def add_to(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     check_output_file(
-        "--results", options.results, "results of find-slow", json_recognizer("slow", "hosts")
+        "--results",
+        options.results,
+        "results of find-slow",
+        recognizer_of_json_objects("slow", "hosts"),
     )
     check_output_file("--write-good", options.write_good, "lists of hosts", _is_host_list)
     with command_error(HostError, NoHostAnswersError), usage_error(ValueError):
@@ -155,17 +158,18 @@ def _search_hosts_and_chips(options: argparse.Namespace) -> SearchResult:
         is_slice = groups.worker_spec.device == Device.TPU.value
         result = SearchResult(hosts=tuple(transport.names)) if is_slice else search.run()
         _print_progress("single chips")
-        return _find_slow_chips_in_pairs(result, groups, max(options.payloads), min_loss)
+        return _find_slow_chips_twice(result, groups, max(options.payloads), min_loss)
 
 
-def _find_slow_chips_in_pairs(
+def _find_slow_chips_twice(
     result: SearchResult, groups: GroupMeasurer, payload_bytes: int, min_loss: float
 ) -> SearchResult:
-    """Return `result` with the slow chips and links that are found in two launches.
+    """Return `result` with the slow chips and links that two launches both find.
 
-    A slow chip in a single launch may be a property of the launch. Only hosts that answer are
-    launched. Raises NoHostAnswersError for a TPU slice if no chip can be measured, because hosts of
-    a slice are not measured in pairs.
+    A chip that is slow in a single launch may be chance, so that a second launch follows if the
+    first launch finds a slow chip. Unreachable hosts are left out. Raises NoHostAnswersError if no
+    chip can be measured and `result` has no times of hosts, as for a TPU slice, whose hosts are not
+    measured in pairs.
     """
     unreachable = {group.hosts for group in result.unreachable}
     hosts = tuple(host for host in result.hosts if (host,) not in unreachable)

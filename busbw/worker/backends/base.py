@@ -241,7 +241,7 @@ class Backend(ABC):
     def prepare_program(
         self, case: Case, injection: Injection | None = None
     ) -> AbstractContextManager[Program]:
-        """Compile and prove the program of `case`, and bind it in a `with` block.
+        """Compile and prove the program of `case`, and yield it to a `with` block.
 
         The memory of the program is released at the end of the block. `injection` is a loss to
         cause on purpose, such as a delay after each collective; None for no loss. Raises

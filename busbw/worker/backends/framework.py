@@ -209,7 +209,7 @@ class FrameworkBackend(Backend):
         injection: Injection | None = None,
         values_type: type[ExactValues] = ExactValues,
     ) -> Iterator[Chain]:
-        """Compile and prove the program of `case`, and bind it in a `with` block.
+        """Compile and prove the program of `case`, and yield it to a `with` block.
 
         `values_type` is the class of the starting values and the exact results. If the block or
         compiling raises an error because memory ran out, raises MeasuringError OUT_OF_MEMORY

@@ -188,7 +188,10 @@ class ExactValues:
         )
 
     def _make_draw(self, group: int, number: int) -> Draw:
-        """Return the draw with a number for a group. The draws of different groups differ."""
+        """Return the draw `number` of the group of ranks with the index `group`.
+
+        With the same `number`, the draws of different groups differ.
+        """
         case = self.case
         return Draw(
             dtype=case.dtype,

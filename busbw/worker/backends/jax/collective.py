@@ -47,8 +47,9 @@ _Operation = Callable[[Any], Any]
 class ProgramForm:
     """The form of a case's program on a rank: its function and its buffers.
 
-    The function is called as ``function(loop_counts, *buffers)`` and returns ``(counted turns,
-    *buffers)``; `run_chain` explains `loop_counts`. `element_counts` has the number of elements of
+    The function is called as ``function(loop_counts, *buffers)`` and returns ``(turns, *buffers)``,
+    where `turns` is the number of turns of the loop that ran; `run_chain` explains `loop_counts`.
+    `element_counts` has the number of elements of
     each buffer on a rank. `result_index` is the index of the returned buffer that holds the result.
     The loop's body has `iterations_per_turn` collectives, 0 for a program without a loop.
     If the buffers are `is_donated`, a call consumes them, and the next call needs the returned

@@ -96,9 +96,10 @@ def prove(case: Case, executed_graphs: Sequence[Any], traced_graph: Any, local_r
 
 
 def reducing_nodes(executed_graphs: Sequence[Any]) -> dict[str, str]:
-    """Return the names of the nodes that reduce in the graphs, in the order of their devices.
+    """Map the name of each node that reduces to itself, in the order of the devices.
 
-    A name is both key and value, because a node both begins and ends its collective.
+    The result has the form of `Program.timed_instructions`, which maps the instruction that begins
+    a collective to the instruction that ends it. Here one node does both.
     """
     _, nodes = _nodes_and_reductions(executed_graphs)
     # Device 2 comes before device 10 because its name is shorter.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pytest
 
 from busbw.collectives import COLLECTIVES
-from busbw.extensions.compiled.topologies import TOPOLOGY_FAMILIES
+from busbw.extensions.compiled.topologies import TOPOLOGY_SETS
 from busbw.worker.backends.hlo import module as hlo
 from busbw.worker.backends.recordings import timed_instructions
 from tests.helpers import frameworks as real
@@ -22,7 +22,7 @@ pytestmark = [real.needs("jax"), real.needs("libtpu"), pytest.mark.exhaustive]
 
 IS_ALL = os.environ.get("BUSBW_PROGRAMS") == "all"
 FEW = ("v2:2x2", "v5e:2x4", "tpu7x:2x2x1", "h100:8")
-TOPOLOGIES = TOPOLOGY_FAMILIES["all"] if IS_ALL else FEW
+TOPOLOGIES = TOPOLOGY_SETS["all"] if IS_ALL else FEW
 PAYLOADS = (2**10, 2**16, 2**20, 2**24) if IS_ALL else (2**10, 2**20)
 
 # A topology whose compiler is not installed, and a program that is refused, are left out: what is
