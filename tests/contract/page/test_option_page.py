@@ -57,7 +57,7 @@ def test_a_session_has_no_verdict_if_an_exception_is_raised_while_its_page_is_wr
 ) -> None:
     with (folder.path / "conftest.py").open("a") as conftest:
         conftest.write(
-            "from busbw.extensions.page import output\n\noutput.render_html = lambda page: 1 / 0\n"
+            "from busbw.extensions.page import page\n\npage.render_html = lambda page: 1 / 0\n"
         )
     ran = folder.run("--page=page.html", exit_code=1)
     error = "--page: nothing was written: division by zero"
