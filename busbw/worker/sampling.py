@@ -183,8 +183,7 @@ class Sampler:
 
         If a slope is not plausible when the budget is spent, sampling goes on until all slopes are
         plausible, or until the plan has all its samples. It ends earlier if `_LONG_BUDGET_FACTOR`
-        times the budget is spent and there are `_SAMPLES_AFTER_STALL` samples. Single calls have no
-        slopes.
+        times the budget is spent and there are `_SAMPLES_AFTER_STALL` samples.
         """
         count, plan = len(self._chain_times_s), self.plan
         may_stop = self.may_stop(count, self._spent_s, MIN_SAMPLES)
@@ -307,11 +306,9 @@ class Sampler:
     def _warm_up_and_time_call(self, pace: HostPace | None) -> float:
         """Call the program until it is warm, and return the time of the last call.
 
-        A call has as many iterations as a turn of the loop. The program is warm as soon as
-
-        - a call is hardly faster than the previous call,
-        - the first call is as fast as in the previous launch (`pace`), or
-        - warming up has taken more than the plan's budget.
+        A call has as many iterations as a turn of the loop. The program is warm as soon as a call
+        is hardly faster than the previous call, the first call is as fast as in the previous launch
+        (`pace`), or warming up has taken more than the plan's budget.
 
         Without `pace` there are at least two calls, unless the first call takes several times the
         budget.

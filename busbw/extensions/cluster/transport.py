@@ -74,8 +74,8 @@ def host_files(bundle: Bundle) -> dict[str, bytes]:
 class _LinkIO(SocketIO):
     """An IO object of execnet that reads and writes the socket of a Link to another Python.
 
-    The initialization of execnet's class is replaced. It would set options of TCP, which the socket
-    of a link does not have, because it is a Unix socket.
+    The initialization of execnet's class is replaced, since it would set options of TCP, which the
+    Unix socket of a Link does not have.
     """
 
     def __init__(self, stream: socket.socket) -> None:
