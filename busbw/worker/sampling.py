@@ -308,10 +308,8 @@ class Sampler:
 
         A call has as many iterations as a turn of the loop. The program is warm as soon as a call
         is hardly faster than the previous call, the first call is as fast as in the previous launch
-        (`pace`), or warming up has taken more than the plan's budget.
-
-        Without `pace` there are at least two calls, unless the first call takes several times the
-        budget.
+        (`pace`), or warming up has taken more than the plan's budget. Without `pace` there are at
+        least two calls, unless the first call takes several times the budget.
         """
         begun_s, per_turn = self.now_s(), self.program.iterations_per_turn
         last_s = self._time_first_call()

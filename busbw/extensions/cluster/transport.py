@@ -72,10 +72,9 @@ def host_files(bundle: Bundle) -> dict[str, bytes]:
 
 
 class _LinkIO(SocketIO):
-    """An IO object of execnet that reads and writes the socket of a Link to another Python.
+    """An IO object of execnet that reads and writes the Unix socket of a Link to another Python.
 
-    The initialization of execnet's class is replaced, since it would set options of TCP, which the
-    Unix socket of a Link does not have.
+    The initialization of execnet's class, which would set options of TCP, is replaced.
     """
 
     def __init__(self, stream: socket.socket) -> None:
