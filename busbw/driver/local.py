@@ -297,8 +297,8 @@ def oom_kill_count(vmstat: Path = Path("/proc/vmstat")) -> int:
     """
     if not vmstat.exists():
         return 0
-    counts = dict(line.split() for line in vmstat.read_text().splitlines())
-    return int(counts.get("oom_kill", 0))
+    count = vmstat.read_text().partition("\noom_kill ")[2].partition("\n")[0]
+    return int(count or 0)
 
 
 def public_log_text(
