@@ -119,16 +119,19 @@ def _compile(case: Case, script: dict[str, Any]) -> OptimizedProgram:
 
 
 def _hlo_text(case: Case, script: dict[str, Any]) -> str:
-    """Return the optimized HLO of a case; a permute has pairs, which are not simulated."""
+    """Return the optimized HLO of a case."""
     collective = COLLECTIVES[case.collective]
     payload = f"f32[{case.payload_bytes // 4}]{{0}}"
     size = collective.output_bytes(case.payload_bytes, case.group_size)
     chosen = {"strategy": script.get("strategy", "FakeRing"), "debug": "colors:2 phases:1"}
     config = json.dumps({"collective_algorithm_config": chosen})
-    groups = json.dumps(case.rank_groups).translate(str.maketrans("[]", "{}", " "))
+    positions = collective.source_target_pairs(case.group_size)
+    pairs = [(group[a], group[b]) for group in case.rank_groups for a, b in positions]
+    field = "source_target_pairs" if pairs else "replica_groups"
+    groups = json.dumps(pairs or case.rank_groups).translate(str.maketrans("[]", "{}", " "))
     line = (
         f"%{collective.hlo_name}.1 = f32[{size // 4}]{{0}} {collective.hlo_name}(%own), "
-        f"channel_id=1, replica_groups={groups}, to_apply=%add, backend_config={config}"
+        f"channel_id=1, {field}={groups}, to_apply=%add, backend_config={config}"
     )
     return f"""HloModule fake
 
