@@ -125,13 +125,16 @@ def _hlo_text(case: Case, script: dict[str, Any]) -> str:
     size = collective.output_bytes(case.payload_bytes, case.group_size)
     chosen = {"strategy": script.get("strategy", "FakeRing"), "debug": "colors:2 phases:1"}
     config = json.dumps({"collective_algorithm_config": chosen})
-    positions = collective.source_target_pairs(case.group_size)
-    pairs = [(group[a], group[b]) for group in case.rank_groups for a, b in positions]
-    field = "source_target_pairs" if pairs else "replica_groups"
+    pairs = [
+        (group[source], group[target])
+        for group in case.rank_groups
+        for source, target in collective.source_target_pairs(case.group_size)
+    ]
     groups = json.dumps(pairs or case.rank_groups).translate(str.maketrans("[]", "{}", " "))
     line = (
         f"%{collective.hlo_name}.1 = f32[{size // 4}]{{0}} {collective.hlo_name}(%own), "
-        f"channel_id=1, {field}={groups}, to_apply=%add, backend_config={config}"
+        f"channel_id=1, {'source_target_pairs' if pairs else 'replica_groups'}={groups}, "
+        f"to_apply=%add, backend_config={config}"
     )
     return f"""HloModule fake
 

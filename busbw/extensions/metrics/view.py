@@ -55,7 +55,8 @@ def metrics_text(judged_session: JudgedSession) -> str:
     )
     figures = {figure: add_gauge(*_metric_name_and_help(figure), *_LABELS) for figure in present}
     for verdict in verdicts:
-        labels = [verdict.spec.id, *(_label_text(label(verdict)) for label in CASE_LABELS.values())]
+        values = (label(verdict) for label in CASE_LABELS.values())
+        labels = [verdict.spec.id, *("" if value is None else str(value) for value in values)]
         failed.labels(*labels).set(verdict.failed)
         has_wrong_value.labels(*labels).set(verdict.has_wrong_result)
         outcome_of.labels(*labels, verdict.outcome.value).set(1)
@@ -63,10 +64,6 @@ def metrics_text(judged_session: JudgedSession) -> str:
             if value is not None:
                 figures[figure].labels(*labels).set(value)
     return generate_latest(registry).decode("utf-8")
-
-
-def _label_text(value: object) -> str:
-    return "" if value is None else str(value)
 
 
 def _metric_name_and_help(figure: Figure) -> tuple[str, str]:
