@@ -22,7 +22,7 @@ class Plan:
     """How long and how often to measure. A plan never changes the measured program.
 
     Each case is measured in `launches` launches. In a launch, sampling ends when there are
-    `max_samples` samples. It also ends after `budget_s` seconds if there are two samples or more.
+    `samples` samples. It also ends after `budget_s` seconds if there are two samples or more.
     After several times `budget_s` a single sample is enough.
 
     A sample is the difference in time between a long and a short chain: two calls of the same
@@ -35,7 +35,7 @@ class Plan:
     """
 
     launches: AtLeast1 = 3
-    max_samples: AtLeast1 = 10
+    samples: AtLeast1 = 10
     min_sample_s: NotNegative = 0.01
     budget_s: NotNegative = 0.12
     timeout_s: Positive = 120.0

@@ -50,7 +50,7 @@ from .options import LockedStack, Options
 from .state import CollectedSession, Machine, MeasuredSession, TimedJob
 
 # Two stacks need two processes for each launch, so a few more samples cost little in comparison.
-_PLAN_OF_PAIRS = Plan(max_samples=40, budget_s=1.5)
+_PLAN_OF_PAIRS = Plan(samples=40, budget_s=1.5)
 
 
 def resolve_cases(

@@ -48,7 +48,7 @@ def record_device_times(
     """
     calls = max(MIN_SAMPLES, len(run.samples_s))
     per_turn = sampler.program.iterations_per_turn
-    readable = MAX_COLLECTIVES // (case.ranks * sampler.plan.max_samples)
+    readable = MAX_COLLECTIVES // (case.ranks * sampler.plan.samples)
     iterations = max(
         per_turn * -(-2 // per_turn), min(run.iterations, readable) // per_turn * per_turn
     )

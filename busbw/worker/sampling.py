@@ -189,9 +189,7 @@ class Sampler:
         may_stop = self.may_stop(count, self._spent_s, MIN_SAMPLES)
         # After a stall in short chains, more of these chains show how long they really take.
         is_within_long_budget = self._spent_s <= _LONG_BUDGET_FACTOR * plan.budget_s
-        has_time = count < plan.max_samples and (
-            is_within_long_budget or count < _SAMPLES_AFTER_STALL
-        )
+        has_time = count < plan.samples and (is_within_long_budget or count < _SAMPLES_AFTER_STALL)
         return may_stop and (self._times_single_calls or not has_time or self._has_plausible_slopes)
 
     @property
@@ -214,7 +212,7 @@ class Sampler:
         """
         if spent_s > _LONG_BUDGET_FACTOR * self.plan.budget_s:
             min_samples = 1
-        return sample_count >= self.plan.max_samples or (
+        return sample_count >= self.plan.samples or (
             sample_count >= min_samples and spent_s > self.plan.budget_s
         )
 

@@ -45,7 +45,7 @@ def case(**changes: Any) -> Case:
 
 def plan(**changes: Any) -> Plan:
     """Three launches of four samples."""
-    return replace(Plan(max_samples=4), **changes)
+    return replace(Plan(samples=4), **changes)
 
 
 def proof() -> Proof:

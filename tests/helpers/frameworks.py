@@ -36,7 +36,7 @@ from busbw.worker import process
 from tests.helpers import build
 
 # Long enough for a chain to be told from an empty call on a machine that stalls.
-QUICK = Plan(launches=1, max_samples=3, min_sample_s=2e-2, budget_s=0.3)
+QUICK = Plan(launches=1, samples=3, min_sample_s=2e-2, budget_s=0.3)
 TIMEOUT_S = 120
 
 # What a run ends with where the machine stood still while a chain was timed.
@@ -228,7 +228,7 @@ real.prepare(framework, Device.CPU)
 backend = load(framework, Device.CPU, 4)
 program = importlib.import_module(f"busbw.worker.backends.{framework}.program")
 door = importlib.import_module(f"busbw.worker.backends.{framework}.backend")
-plan = Plan(launches=1, max_samples=4, min_sample_s=2e-2, budget_s=0.4)
+plan = Plan(launches=1, samples=4, min_sample_s=2e-2, budget_s=0.4)
 for job in jobs:
     undone = []
 

@@ -24,7 +24,7 @@ from busbw.model.launch import Failure, Injection, LaunchId, Plan, Run
 from busbw.model.machine import ClusterMember, EnvironmentKey
 from tests.helpers import build
 
-PLAN = Plan(launches=1, max_samples=2)
+PLAN = Plan(launches=1, samples=2)
 
 # The world of the fake back end where no script says otherwise.
 KEY = build.key(device_kind="Fake CPU")

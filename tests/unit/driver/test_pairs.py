@@ -92,7 +92,7 @@ def plan(**changes: Any) -> Plan:
 
 
 def test_samples_of_two_stacks_alternate_in_the_order_a_b_b_a(pairs: Make, log: Log) -> None:
-    pairs(SMALL, plan=plan(max_samples=6)).run()
+    pairs(SMALL, plan=plan(samples=6)).run()
     assert log.sides("open") == "rc"
     assert log.sides("sample") == "rccrrccrrccr"
     assert log.sides("close") == "rc"
@@ -101,7 +101,7 @@ def test_samples_of_two_stacks_alternate_in_the_order_a_b_b_a(pairs: Make, log: 
 def test_the_stack_that_begins_a_round_alternates_over_rounds_in_the_order_a_b_b_a(
     pairs: Make, log: Log
 ) -> None:
-    pairs(SMALL, plan=plan(launches=5, max_samples=1)).run()
+    pairs(SMALL, plan=plan(launches=5, samples=1)).run()
     assert log.sides("sample") == log.sides("start") == "rc cr cr rc rc".replace(" ", "")
 
 

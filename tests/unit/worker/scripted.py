@@ -179,7 +179,7 @@ def make_sampler(
     program: ScriptedProgram, *, all_gather: AllGather = single_process_gather, **options: Any
 ) -> Sampler:
     """Return a sampler with time for four samples; `options` are the plan's."""
-    ordinary = {"max_samples": 4, "min_sample_s": 0.01, "budget_s": 1e6}
+    ordinary = {"samples": 4, "min_sample_s": 0.01, "budget_s": 1e6}
     return Sampler(
         program,
         build.plan(**{**ordinary, **options}),

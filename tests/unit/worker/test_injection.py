@@ -40,7 +40,7 @@ def test_the_ratio_of_an_injected_delay_is_the_time_with_the_delay_over_the_time
 
 def test_a_stall_of_one_chain_does_not_change_the_ratio_of_an_injected_delay() -> None:
     program = DelayedProgram(lambda turn: 50.0 if turn == 7 else 1.25)
-    assert delayed_ratio(_begin(program, max_samples=5), QUARTER) == 1.25
+    assert delayed_ratio(_begin(program, samples=5), QUARTER) == 1.25
 
 
 def test_chains_with_and_without_an_injected_delay_alternate_in_the_order_a_b_b_a() -> None:
@@ -63,7 +63,7 @@ def test_the_ratio_of_a_delay_comes_from_as_many_pairs_of_chains_as_the_sampling
     budget_s: float, turns: int
 ) -> None:
     program = DelayedProgram(lambda _: 1.25)
-    sampler = _begin(program, max_samples=40, budget_s=budget_s)
+    sampler = _begin(program, samples=40, budget_s=budget_s)
     before = len(program.runs)
     assert delayed_ratio(sampler, QUARTER) == 1.25
     # A turn is two chains, each laid out and compared.
@@ -80,7 +80,7 @@ def test_an_injected_delay_is_refused_if_a_chain_takes_no_longer_than_an_empty_c
 def test_an_injected_delay_is_refused_if_stalls_make_the_ratio_of_most_pairs_negative(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    sampler = _begin(ScriptedProgram(lambda _: 1.0), max_samples=3)
+    sampler = _begin(ScriptedProgram(lambda _: 1.0), samples=3)
     # Every second pair begins with the delay. Without it the chains take 12, 12 and 8 s.
     long_s = iter([12.0, 14.0, 9.0, 12.0, 8.0, 14.0])
     monkeypatch.setattr(

@@ -37,7 +37,7 @@ def _request(
     **plan: Any,
 ) -> dict[str, Any]:
     """Return a request for four samples; `plan` changes the plan."""
-    changes = {"max_samples": 4, "min_sample_s": 0.01, "budget_s": 1e6, **plan}
+    changes = {"samples": 4, "min_sample_s": 0.01, "budget_s": 1e6, **plan}
     request = CaseRequest(
         case=case or build.case(), plan=build.plan(**changes), key=key, injection=injection
     )
@@ -290,18 +290,18 @@ ON_DEVICE = build.case(protocol="device/chain2")
 
 
 def _recorded(
-    program: ScriptedProgram, *, lost: int = 0, max_samples: int = 4
+    program: ScriptedProgram, *, lost: int = 0, samples: int = 4
 ) -> tuple[ScriptedBackend, Run | Failure]:
     """Measure by the device's clock; `lost` collectives are missing in each device's recording."""
     backend = ScriptedBackend(program)
     backend.lost = lost
-    return backend, _measured(backend, case=ON_DEVICE, max_samples=max_samples)
+    return backend, _measured(backend, case=ON_DEVICE, samples=samples)
 
 
 def test_a_run_by_the_device_clock_has_its_samples_and_the_host_time_of_the_same_calls() -> None:
     # Two chains to warm up, one to calibrate and five samples come before the recording.
     program = ScriptedProgram(lambda turn: 1.0 if turn < 8 else 3.0, call_s=lambda _: 0.25)
-    backend, measured = _recorded(program, max_samples=5)
+    backend, measured = _recorded(program, samples=5)
     run = _is_run(measured)
     assert (run.clock, run.samples_s) == ("device", (0.5,) * 5)
     assert run.clocks_s == {"host": 3.0, "device": 0.5}
@@ -319,7 +319,7 @@ def test_a_recording_has_a_limited_number_of_events_in_whole_steps_of_the_progra
     step: int, iterations: int
 ) -> None:
     program = ScriptedProgram(lambda _: 1e-6, step=step, most=10**5)
-    backend, run = _recorded(program, max_samples=8)
+    backend, run = _recorded(program, samples=8)
     assert _is_run(run).iterations == iterations
     assert 4 * sum(backend.recorded_runs) <= device_clock.MAX_COLLECTIVES
 

@@ -129,7 +129,7 @@ def test_the_warm_up_continues_while_each_chain_is_much_faster_than_the_previous
 
 def test_the_warm_up_ends_when_the_time_for_samples_is_spent() -> None:
     program = ScriptedProgram(lambda turn: 0.5**turn)
-    _slopes(program, budget_s=BESIDE_S, max_samples=2, min_sample_s=0.0)
+    _slopes(program, budget_s=BESIDE_S, samples=2, min_sample_s=0.0)
     assert (program.runs[:2], program.calls[2]) == ([1, 1], 0)
 
 
@@ -197,7 +197,7 @@ CALM = [0.0] * 4
         # Stalls hide the time of a chain in two samples: sampling continues beyond its time.
         (
             ScriptedProgram(lambda _: 2.0, call_s=_listed(CALM + [9.0, 0.0] * 2)),
-            {"max_samples": 9, "budget_s": 1.5 * BESIDE_S},
+            {"samples": 9, "budget_s": 1.5 * BESIDE_S},
             1,
             (2.0,) * 4,
             None,
@@ -267,7 +267,7 @@ def test_sampling_ends_after_its_time_with_at_least_two_samples_or_a_very_long_s
     single: bool,
 ) -> None:
     def count(budget_s: float) -> int:
-        sampler = make_sampler(ScriptedProgram(lambda _: 0.02), budget_s=budget_s, max_samples=12)
+        sampler = make_sampler(ScriptedProgram(lambda _: 0.02), budget_s=budget_s, samples=12)
         return len(take_samples(sampler, single=single).samples_s)
 
     # each sample moves the clock by 200 s and a little
@@ -347,7 +347,7 @@ def together(programs: Sequence[ScriptedProgram], **plan: Any) -> list[Samples]:
         (
             lambda turn: 1e-3 * 0.1**turn,
             lambda turn: 0.1**turn,
-            {"max_samples": 2, "budget_s": 400.5},
+            {"samples": 2, "budget_s": 400.5},
         ),
     ],
 )
@@ -364,7 +364,7 @@ def test_all_processes_of_a_group_have_the_samples_of_the_slowest_process(
 def test_sampling_ends_after_the_same_number_of_samples_in_all_processes_of_a_group() -> None:
     # The clocks of both move by what they do themselves; one does a thousand times as much.
     programs = [ScriptedProgram(lambda _: 1e-3), ScriptedProgram(lambda _: 1.0)]
-    first, second = together(programs, max_samples=50, budget_s=3000.0)
+    first, second = together(programs, samples=50, budget_s=3000.0)
     assert len(first.samples_s) == len(second.samples_s) < 50
 
 

@@ -23,7 +23,7 @@ TURN, CLOSE = ({"request": name} for name in ("sample", "close"))
 
 def _request(name: str, **changes: Any) -> dict[str, Any]:
     """Return a request that names a case."""
-    plan = build.plan(max_samples=2, budget_s=1e6)
+    plan = build.plan(samples=2, budget_s=1e6)
     whole = {"case": build.case(), "plan": plan, "key": build.key(), "injection": None}
     values = {word: wire.to_json(value) for word, value in {**whole, **changes}.items()}
     return {"request": name, **values}
