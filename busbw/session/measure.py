@@ -234,8 +234,7 @@ class _Measurer:
         disturbance of the machine may then be over.
         """
         begun_s, waited_s = time.monotonic(), 0.0
-        jobs = self._resolved.jobs
-        budget_s = self._resolved.options.time_budget
+        jobs, budget_s = self._resolved.jobs, self._resolved.options.time_budget
         while True:
             measured_session = self.measured_so_far()
             rulings = judge_cases(measured_session)

@@ -99,18 +99,14 @@ def resolve_cases(
         jobs=jobs,
         skipped_verdicts=skipped_verdicts,
         environment=make_environment(options, machine, widest),
-        plan=_make_plan(options),
+        plan=replace(
+            _PLAN_OF_PAIRS if options.is_paired else Plan(),
+            launches=options.launches or Plan().launches,
+            timeout_s=options.case_timeout,
+            seed=int.from_bytes(os.urandom(4), "big"),
+            memory_limit_bytes=options.memory_limit,
+        ),
         levels=levels,
-    )
-
-
-def _make_plan(options: Options) -> Plan:
-    return replace(
-        _PLAN_OF_PAIRS if options.is_paired else Plan(),
-        launches=options.launches or Plan().launches,
-        timeout_s=options.case_timeout,
-        seed=int.from_bytes(os.urandom(4), "big"),
-        memory_limit_bytes=options.memory_limit,
     )
 
 

@@ -115,7 +115,8 @@ def observer_of(resolved_session: MeasuredSession, executor: Executor) -> Observ
     counters.
     """
     options, target = resolved_session.options, resolved_session.machine.target
-    framework, is_local = next(iter(target.device_sets)), options.remote is None
+    framework = next(iter(target.device_sets))
+    is_local = options.remote is None
     script = json.loads(os.environ.get(_SCRIPT, "{}"))
     if FRAMEWORKS[framework].is_scripted and not script.get("counts"):
         return None

@@ -146,8 +146,12 @@ class ResultComparison:
         Returns the same on all processes, without the compared bytes. Raises MeasuringError
         WRONG_RESULT if this process finds a wrong element.
         """
-        begun_s, first_iteration, batch = self.now_s(), self.iterations, 1
-        soaked_s, mismatch, is_wrong = 0.0, "", False
+        begun_s = self.now_s()
+        first_iteration = self.iterations
+        batch = 1
+        soaked_s = 0.0
+        mismatch = ""
+        is_wrong = False
         self.program.renew_input()
         while soaked_s < seconds and not is_wrong:
             mismatch = self._run_batch(batch)

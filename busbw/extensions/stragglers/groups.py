@@ -154,7 +154,8 @@ class GroupLaunch:
     def measure_case(self, spec: CaseSpec) -> Failure | None:
         kind = spec.collective.replace("_", "-")
         quantity = f"{kind} {payload_text(spec.payload_bytes)}"
-        (case, key), plan = grid.resolve_case(spec, self._target), self.measurer.plan
+        (case, key) = grid.resolve_case(spec, self._target)
+        plan = self.measurer.plan
         values = {"case": case, "plan": plan, "key": key, "injection": None, "pace": None}
         answer = self._workers.ask(
             Request("measure", Run, values), plan.timeout_s, f"measuring {quantity}"

@@ -143,7 +143,8 @@ def time_chips(
     """
     ranks = [r for r, device in enumerate(devices) if device.process_index == jax.process_index()]
     chips, links = [devices[rank] for rank in ranks], find_links(devices)
-    is_cpu, links_s = chips[0].platform == "cpu", {}
+    is_cpu = chips[0].platform == "cpu"
+    links_s = {}
     compute_s = _time_together(chips, _multiply, (_MATRIX_SIDE[is_cpu],) * 2, rounds)
     copy_s = _time_together(chips, jnp.negative, (_COPIED_BYTES[is_cpu] // 4,), rounds)
     if recording and links:
@@ -168,7 +169,8 @@ def _time_together(
 
     All devices begin a round at the same time.
     """
-    call, barrier = jax.jit(function), threading.Barrier(len(devices))
+    call = jax.jit(function)
+    barrier = threading.Barrier(len(devices))
     dtype = jnp.float32 if devices[0].platform == "cpu" else jnp.bfloat16
     # Products of these numbers neither grow nor vanish.
     numbers = [jax.device_put(jnp.full(shape, 1 / shape[0], dtype), device) for device in devices]
