@@ -1,6 +1,6 @@
-"""Measures all-reduce and reports when it got slower or no longer fits in memory.
+"""The package busbw: measures all-reduce, and tells when all-reduce becomes slower.
 
-Nothing is imported here: a worker under a foreign interpreter imports this package too.
+Nothing is imported here: workers import this package under the interpreters of other environments.
 """
 
 __version__ = "0.2.0"

@@ -1,4 +1,8 @@
-"""`busbw COMMAND`, and `python -m busbw COMMAND`: runs a command, and nothing else."""
+"""The entry of `busbw COMMAND` and of `python -m busbw COMMAND`.
+
+This file escapes the output of commands, and ends quietly if the reader of the output left or the
+user interrupted. The commands are in `busbw.cli`.
+"""
 
 import functools
 import io
@@ -13,7 +17,7 @@ _READER_LEFT = 141
 
 
 def main() -> int:
-    """Run the command that the process's arguments name; return the exit code."""
+    """Run the command that the arguments of the process name, and return the exit code."""
     code = 0
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

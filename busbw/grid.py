@@ -1,7 +1,7 @@
-"""The grid: from options to CaseSpecs, and from CaseSpecs to Cases on the probed devices.
+"""Options to CaseSpecs, and CaseSpecs to Cases on the devices that probes reported.
 
 The functions compute values from values. They access no hardware and start no process: the devices
-that probes found are arguments.
+are arguments.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ AUTO_ORDER = (Device.TPU, Device.GPU, Device.CPU)
 
 
 def select_specs(request: GridOptions) -> tuple[CaseSpec, ...]:
-    """Return CaseSpecs of all requested combinations, in a stable order with payloads innermost.
+    """Return a CaseSpec for each requested combination that a framework supports.
 
-    A framework gets only the collectives and strategies that it supports.
+    The order is stable; of two successive CaseSpecs usually only the payload differs.
 
     Raises:
         GridError: A framework that the user named supports no combination. Or a collective supports
@@ -68,7 +68,7 @@ def select_specs(request: GridOptions) -> tuple[CaseSpec, ...]:
 
 
 def _unsupported_text(framework: str, request: GridOptions) -> str:
-    """Return a text that says why `framework` supports no combination; empty if it supports any."""
+    """Return the reason why `framework` supports no combination; empty if it supports some."""
     descriptor = FRAMEWORKS[framework]
     checks = [("none of the strategies", request.strategies, descriptor.strategies)]
     if descriptor.has_only_sums:
@@ -83,7 +83,7 @@ def _unsupported_text(framework: str, request: GridOptions) -> str:
 
 
 def _framework_specs(framework: str, request: GridOptions) -> Iterator[CaseSpec]:
-    """Yield the CaseSpecs of the combinations that `framework` supports."""
+    """Yield the CaseSpecs of the requested combinations that `framework` supports."""
     descriptor = FRAMEWORKS[framework]
     for collective in request.collectives:
         is_all_reduce = collective == "all_reduce"
@@ -113,9 +113,10 @@ def _framework_specs(framework: str, request: GridOptions) -> Iterator[CaseSpec]
 
 
 def _placements(collective: str, request: GridOptions) -> tuple[str, ...]:
-    """Return the requested placements that the collective has; ``default`` is its first placement.
+    """Return the requested placements that the collective supports.
 
-    Raises GridError if the collective has no requested placement.
+    ``default`` stands for the first placement of the collective. Raises GridError if the collective
+    supports no requested placement.
     """
     placements = COLLECTIVES[collective].placements
     requested = [placements[0] if name == "default" else name for name in request.placement]
@@ -123,9 +124,9 @@ def _placements(collective: str, request: GridOptions) -> tuple[str, ...]:
 
 
 def _reduce_ops(collective: str, request: GridOptions) -> tuple[str, ...]:
-    """Return the requested reduce ops that the collective has; ``none`` if it reduces nothing.
+    """Return the requested reduce ops that the collective supports; ``none`` if it reduces nothing.
 
-    Raises GridError if the collective has no requested reduce op.
+    Raises GridError if the collective supports no requested reduce op.
     """
     reduce_ops = COLLECTIVES[collective].reduce_ops
     return (
@@ -138,7 +139,7 @@ def _reduce_ops(collective: str, request: GridOptions) -> tuple[str, ...]:
 def _select_supported(
     collective: str, kind: str, requested_names: Sequence[str], names: Sequence[str]
 ) -> tuple[str, ...]:
-    """Return the requested names that are in `names`. Raises GridError if no name is.
+    """Return the requested names that are in `names`, each once. Raises GridError if none is.
 
     `kind` is the noun for such a name in the message, such as ``placement``.
     """
@@ -152,11 +153,15 @@ def _select_supported(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Target:
-    """The devices on which a session measures.
+    """The class of device on which a session measures, with each framework's devices of this class.
 
-    `device` is their class, and `reason` says why this class was chosen. `not_found` says why each
-    class that was tried before was not chosen. `device_sets` maps each framework that reaches the
-    devices to its devices. `unreached` maps each other framework to the reason.
+    Attributes:
+        device: The class of device.
+        reason: The reason why this class was chosen.
+        not_found: The reason why each class that was tried before cannot be used.
+        device_sets: The devices, by the name of each framework that reaches them.
+        unreached: The reason why each other framework does not reach the devices.
+
     """
 
     device: Device
@@ -176,8 +181,8 @@ class Target:
     def slice_key(self, spec: CaseSpec) -> EnvironmentKey:
         """Return the environment key of the case of `spec`, with the shape of the devices as mesh.
 
-        Devices have the shape of their slice. The key has no mesh if only some of the devices take
-        part.
+        The shape of the devices is the shape of their slice. The key has no mesh if only some of
+        the devices take part.
         """
         devices = self.device_sets[spec.framework]
         if spec.ranks in (None, devices.ranks):
@@ -200,10 +205,10 @@ def choose_target(
     """Return the devices on which the session measures.
 
     Args:
-        device: The requested class of device. None is the first of TPU, GPU and CPU on which a
-            framework has at least two ranks.
-        ranks: The requested number of ranks, None for all devices.
-        probes: The devices that each framework found.
+        device: The requested class of device. None stands for the first of TPU, GPU and CPU on
+            which a framework has at least two ranks.
+        ranks: The requested number of ranks; None for all devices.
+        probes: The devices that each framework reaches.
         named_frameworks: The frameworks that the user named, which must reach the devices.
 
     Raises:
@@ -235,10 +240,10 @@ def choose_target(
 def _choice_reason(
     chosen_device: Device, reasons_by_device: Mapping[Device, str], probes: Sequence[Probe]
 ) -> str:
-    """Return why a class of device was chosen, such as ``using CPU: no TPU or GPU found``.
+    """Return the reason for the choice of a class of device, for the header of a session.
 
-    `reasons_by_device` says why each class that was tried before cannot be used. The text contains
-    the reason of each such class that was found.
+    `reasons_by_device` says why each class that was tried before cannot be used. The text names the
+    missing classes, and quotes the reasons of the classes that the machine has.
     """
     present = {devices.device for probe in probes for devices in probe.devices}
     absent = [device.value.upper() for device in reasons_by_device if device not in present]
@@ -250,7 +255,10 @@ def _choice_reason(
 def _reachable_devices(
     device: Device, ranks: int | None, probes: Sequence[Probe]
 ) -> tuple[dict[str, DeviceSet], dict[str, str]]:
-    """Return the devices of a class by framework, and why other frameworks cannot use them."""
+    """Return the devices of a class by framework, and the reasons of the other frameworks.
+
+    The reasons say why a framework cannot measure on devices of this class.
+    """
     sets: dict[str, DeviceSet] = {}
     reasons: dict[str, str] = {}
     for probe in probes:
@@ -286,7 +294,7 @@ def _single_rank_text(devices: DeviceSet, framework: str) -> str:
 def resolve_case(spec: CaseSpec, target: Target) -> tuple[Case, EnvironmentKey]:
     """Return the Case of `spec` on the devices of `target`, and its environment key.
 
-    Raises GridError if the framework does not reach them, or they do not allow the case.
+    Raises GridError if the framework does not reach these devices, or they do not allow the case.
     """
     if spec.framework not in target.device_sets:
         raise target.unreached_error(spec.framework)
@@ -300,10 +308,10 @@ def resolve_case(spec: CaseSpec, target: Target) -> tuple[Case, EnvironmentKey]:
 
 
 def case_and_key(spec: CaseSpec, target: Target) -> tuple[Case, EnvironmentKey]:
-    """Return the Case of `spec` on the devices of `target`, and its environment key.
+    """Return the Case of `spec` and its environment key, without a check of the hosts.
 
-    Raises GridError if the mesh, the strategy, the clock or the payload is impossible on these
-    devices. Whether the mesh names the hosts of `target` is not checked here.
+    Raises GridError if the mesh, the strategy, the clock or the payload is impossible on the
+    devices of `target`. `resolve_case` also checks whether the axes of the mesh fit the hosts.
     """
     devices, key = target.device_sets[spec.framework], target.key(spec)
     if spec.is_sized:
@@ -349,7 +357,10 @@ def _resolve_strategy(spec: CaseSpec, devices: DeviceSet) -> str:
 
 
 def _chosen_clock(spec: CaseSpec, devices: DeviceSet) -> Clock:
-    """Return the requested clock, or the default clock. Raises GridError if it cannot be read."""
+    """Return the requested clock, or the default clock of `devices`.
+
+    Raises GridError if the requested clock cannot be read on these devices.
+    """
     if spec.clock == "default":
         return devices.clocks[0]
     if Clock(spec.clock) not in devices.clocks:

@@ -33,7 +33,10 @@ _GIB = 2**30
 
 
 class Confidence(enum.StrEnum):
-    """How reliable the stated bandwidths of a chip are; low, only their order of magnitude."""
+    """The reliability of a chip's stated bandwidths.
+
+    With LOW, only the order of magnitude of a bandwidth is reliable.
+    """
 
     HIGH = "high"
     MEDIUM = "medium"
@@ -42,19 +45,19 @@ class Confidence(enum.StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Chip:
-    """A kind of chip, as its vendor describes it.
+    """A kind of chip, as its vendor describes the chip.
 
     Attributes:
-        device_kind: The name that JAX has for its devices.
-        memory_bytes: The size of its main memory.
-        memory_bytes_per_s: The bandwidth of its main memory.
-        links: The number of its links to other chips.
-        link_bytes_per_s: The bandwidth of all its links together in one direction.
-        confidence: How reliable its bandwidths are.
+        device_kind: The name that JAX has for the chip's devices, such as ``TPU v5 lite``.
+        memory_bytes: The size of the main memory.
+        memory_bytes_per_s: The bandwidth of the main memory.
+        links: The number of links to other chips.
+        link_bytes_per_s: The bandwidth of all links of the chip together in one direction.
+        confidence: The reliability of the bandwidths.
         devices_per_chip: The number of devices that JAX makes of a chip.
-        can_reduce_in_switch: Its switch can add up the data that passes.
+        can_reduce_in_switch: Whether the chip's switch can add up the data that passes.
         name: Google's name of a TPU, such as ``v5e``; "" for a GPU.
-        shapes: The shapes of a TPU's slices, such as ``2x4``; `name` and shape name a slice.
+        shapes: The shapes of a TPU's slices, such as ``2x4``; empty for a GPU.
 
     """
 
@@ -86,7 +89,11 @@ def _tpu_chip(
     link_gb_per_s: float,
     confidence: Confidence,
 ) -> Chip:
-    """Return a TPU, which has two links along each axis of its slices."""
+    """Return a TPU, which has two links along each axis of its slices.
+
+    `memory_gb_per_s` and `link_gb_per_s` (all links together) are in units of 10^9 bytes per
+    second.
+    """
     axes = shapes[0].count("x") + 1
     return Chip(
         name=name,
@@ -110,7 +117,10 @@ def _gpu_chip(
     link_gb_per_s: float,
     confidence: Confidence,
 ) -> Chip:
-    """Return a GPU with NVLink of generation `nvlink`; from the fourth on, switches can add up."""
+    """Return a GPU with NVLink of generation `nvlink`; from the fourth on, switches can add up.
+
+    `link_gb_per_s` is the bandwidth of all links together, in units of 10^9 bytes per second.
+    """
     return Chip(
         device_kind=device_kind,
         memory_bytes=memory_gib * _GIB,
@@ -159,7 +169,7 @@ _NAMES_BY_CLOUD_NAME = {"v5litepod": "v5e", "v5lite": "v5e", "v5 lite": "v5e", "
 
 
 def device_kind_of_type(accelerator_type: str) -> str:
-    """Return JAX's name for a TPU from its name in clouds, such as ``v5litepod-8``.
+    """Return JAX's name for a TPU from a cloud's `accelerator_type`, such as ``v5litepod-8``.
 
     Returns "" if `accelerator_type` is no known TPU.
     """
@@ -183,13 +193,14 @@ def ceiling_of(
 ) -> Ceiling | None:
     """Return the busbw that links and memory allow a case; None if no bandwidth is trusted.
 
-    There is also no ceiling for a collective along a part of the axes, between hosts of GPUs, for
-    all-to-all and permute, and if ranks share a device, so that data crosses no link.
+    Also None for a collective along a part of the axes, for GPUs on several hosts, for all-to-all
+    and permute, and if ranks share a device, so that data crosses no link.
 
     Args:
         key: The device, the ranks and the mesh that the case was measured on.
         case: The measured case.
-        algorithm: The compiler's published choices; ``colors`` can lower the ceiling.
+        algorithm: The choices that the compiler states, by name; ``colors`` can lower the ceiling.
+            None if no choices are known.
 
     """
     chip = chip_of(key.device_kind) if not key.shared else None
@@ -233,7 +244,7 @@ def _torus_ceiling(chip: Chip, key: EnvironmentKey, algorithm: Mapping[str, str]
     """Return the ceiling of the links of a TPU slice with the shape `key.mesh`.
 
     Returns None without a mesh, if the mesh does not have a place for each chip, and for a slice of
-    one chip. `algorithm` has the compiler's choices: few ``colors`` lower the ceiling.
+    a single chip. `algorithm` has the compiler's choices: few ``colors`` lower the ceiling.
     """
     chips = key.ranks // chip.devices_per_chip
     if not key.mesh or math.prod(mesh_shape(key.mesh)) != chips or chips < 2:
@@ -271,7 +282,7 @@ def _switch_ceiling(chip: Chip, key: EnvironmentKey, case: Case) -> Ceiling | No
 
 
 def count_directed_links(mesh: str) -> int:
-    """Count the links between the chips of a slice, each link once in each direction.
+    """Return the number of links in a slice of shape `mesh`, each link counted in both directions.
 
     Neighboring chips share a link, and an axis that wraps around has a link between its ends. With
     two axes, an axis of 16 chips is the whole length of a pod of v5e or v6e, and wraps around. With
@@ -289,7 +300,7 @@ def count_directed_links(mesh: str) -> int:
 
 
 def _limit_by_memory(ceiling: Ceiling, chip: Chip, case: Case) -> Ceiling:
-    """Return the ceiling of the main memory if it is lower than `ceiling`, else `ceiling`.
+    """Return the ceiling of the main memory if it is lower than `ceiling`, otherwise `ceiling`.
 
     The main memory is no limit for payloads that fit into caches.
     """

@@ -1,4 +1,4 @@
-"""The texts of payloads in options, and the formulas of algbw and busbw."""
+"""The formulas of algbw and busbw, and the payloads in options, such as ``1K:1024M``."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _SIZE = re.compile(r"([0-9]{1,15})([KMG]?)", re.IGNORECASE)
 
 
 def parse_payload(text: str) -> int:
-    """Return the bytes of a payload such as ``1K`` (1024), ``1024M`` (2^30) or ``1536``.
+    """Return the bytes of a payload in an option, such as ``1K`` (1024), ``1G`` (2^30) or ``1536``.
 
-    Raises ValueError, which says what is accepted, for any other text and for zero.
+    Raises ValueError, which says which texts are accepted, for any other text and for zero.
     """
     match = _SIZE.fullmatch(text.strip())
     if match is None or int(match[1]) == 0:
@@ -36,12 +36,12 @@ def parse_payload(text: str) -> int:
 
 
 def parse_payloads(text: str) -> tuple[int, ...]:
-    """Return the payloads in bytes of a comma list of payloads and ranges, in ascending order.
+    """Return the payloads of a comma list of payloads and ranges: bytes, ascending, each once.
 
     A range ``begin:end``, such as ``1K:1024M``, doubles from `begin` on and ends with the last
     payload that is not above `end`. A range ``begin:end:4`` grows by a factor of four, as ``-f 4``
-    does in nccl-tests. Repeated payloads count once. Raises ValueError for any other text; its
-    message says which texts are accepted.
+    does in nccl-tests. Raises ValueError for any other text; the message says which texts are
+    accepted.
     """
     sizes: set[int] = set()
     for part in text.split(","):
@@ -50,7 +50,10 @@ def parse_payloads(text: str) -> tuple[int, ...]:
 
 
 def _payload_range(text: str) -> list[int]:
-    """Return the payloads of a range such as ``1K:1024M`` or ``8:128M:4``, in bytes."""
+    """Return the payloads in bytes of a range such as ``1K:1024M`` or ``8:128M:4``.
+
+    Raises ValueError for any other text.
+    """
     begin, last, *factors = text.split(":")
     factor = factors[0].strip() if factors else "2"
     if len(factors) > 1 or not factor.isdecimal() or not 2 <= int(factor) <= _MAX_FACTOR:
@@ -72,10 +75,10 @@ def _payload_range(text: str) -> list[int]:
 
 
 def algbw_gb_per_s(payload_bytes: int, seconds: float) -> float:
-    """Return the algorithm bandwidth S/t in GB/s (10^9 bytes/s).
+    """Return the algbw, payload divided by time, in GB/s (10^9 bytes/s).
 
-    `payload_bytes` is S, the larger of a rank's input and output buffer, and `seconds` is t, the
-    time of a collective.
+    `payload_bytes` is the larger of a rank's input and output buffer, and `seconds` is the time of
+    a collective.
     """
     return payload_bytes / seconds / GB
 
@@ -86,9 +89,9 @@ def bus_factor_of(collective: str, ranks: int) -> float:
 
 
 def busbw_gb_per_s(case: Case, seconds: float) -> float:
-    """Return the bus bandwidth of `case` in GB/s (10^9 bytes/s), if a collective takes `seconds`.
+    """Return the busbw of `case` in GB/s (10^9 bytes/s), if a collective takes `seconds`.
 
-    It is the algbw times `bus_factor_of`, and can be compared with the bandwidth of the links.
+    busbw is algbw times `bus_factor_of`, and can be compared with the bandwidth of the links.
     """
     return algbw_gb_per_s(case.payload_bytes, seconds) * bus_factor_of(
         case.collective, case.group_size

@@ -28,19 +28,25 @@ MACHINE_VARIABLE = "BUSBW_MACHINE"
 
 
 class InputError(ValueError):
-    """A file that cannot be read; the message gives the reason, but does not name the file."""
+    """The error of a file that cannot be read.
+
+    The message gives the reason, but does not name the file.
+    """
 
 
 class TooLargeError(InputError):
-    """A file that has more bytes than its reader accepts."""
+    """The error of a file that has more bytes than its reader accepts."""
 
 
 class OutputError(ValueError):
-    """A file or folder that cannot or must not be written; the message names it."""
+    """The error of a file or folder that cannot or must not be written.
+
+    The message names the file or folder.
+    """
 
 
 class LockedError(Exception):
-    """A lock that another process held for too long.
+    """The error of a lock that another process held for too long.
 
     The message names the process or, if it is unknown, the seconds that this process waited.
     """
@@ -50,9 +56,9 @@ class LockedError(Exception):
 def reraise_as(
     error_type: type[Exception], *kinds: type[Exception], where: str = ""
 ) -> Iterator[None]:
-    """Turn exceptions of `kinds` in the ``with`` block into `error_type`.
+    """Raise `error_type` in place of the exceptions of types `kinds` in the ``with`` block.
 
-    The message begins with `where` and ends with the message of the exception.
+    The message begins with `where`, and ends with the message of the exception.
     """
     try:
         yield
@@ -61,10 +67,10 @@ def reraise_as(
 
 
 def read(path: Path, most_bytes: int = MAX_DOCUMENT_BYTES) -> bytes:
-    """Return the content of a file.
+    """Return the content of a regular file of at most `most_bytes` bytes.
 
-    Raises InputError if it cannot be read or is not a regular file, and TooLargeError if it has
-    more than `most_bytes`.
+    Raises InputError if the file cannot be read or is not regular, and TooLargeError if it has more
+    bytes.
     """
     try:
         # Without O_NONBLOCK, opening a named pipe waits for a writer.
@@ -86,7 +92,10 @@ def read(path: Path, most_bytes: int = MAX_DOCUMENT_BYTES) -> bytes:
 
 
 def check_readable_folder(path: Path) -> None:
-    """Raise InputError unless `path` is a folder whose files can be listed, or does not exist."""
+    """Raise InputError if `path` exists and is no folder whose files can be listed.
+
+    Also raise InputError for a link without a target.
+    """
     try:
         os.listdir(path)
     except FileNotFoundError:
@@ -105,8 +114,8 @@ def check_no_dangling_link(path: Path) -> None:
 def gunzip(content: bytes, most_bytes: int = MAX_DOCUMENT_BYTES) -> bytes:
     """Return the unpacked `content` if gzip packed it, and otherwise `content` itself.
 
-    Raises InputError if the content is damaged, and TooLargeError if it unpacks to more than
-    `most_bytes`.
+    Raises InputError if the packed content is damaged, and TooLargeError if it unpacks to more than
+    `most_bytes` bytes.
     """
     if content[:2] != b"\x1f\x8b":
         return content
@@ -122,9 +131,10 @@ def gunzip(content: bytes, most_bytes: int = MAX_DOCUMENT_BYTES) -> bytes:
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Replace the content of a file atomically. Raises OSError with the path.
+    """Replace the content of the file `path` atomically: a reader sees the old or the new content.
 
     Missing folders are created, a symbolic link is followed, and an existing file keeps its mode.
+    Raises OSError, which has the path, if the file cannot be written.
     """
     target = Path(os.path.realpath(path))
     # File systems limit a name to 255 bytes.
@@ -152,16 +162,16 @@ def write(path: Path, content: str | bytes) -> None:
 def remove_half_written_files(folder: Path) -> None:
     """Remove the files below `folder` that killed callers of `write` left.
 
-    The caller holds the lock of the folder, so that nobody is writing such a file now.
+    The caller holds the lock of the folder, so that no process is writing such a file now.
     """
     for path in folder.rglob(f"*.{'[0-9a-f]' * 8}.new"):
         path.unlink(missing_ok=True)
 
 
 def error_text(error: Exception) -> str:
-    """Return the message of an error; of an OSError ``PATH: REASON``, or the reason without a path.
+    """Return the message of `error`; for an OSError with a path, ``PATH: REASON``.
 
-    If the error names two paths, such as of a copy, the text has the second path.
+    If the error has two paths, such as the error of a copy, the text has the second path.
     """
     if not isinstance(error, OSError):
         return str(error)
@@ -172,13 +182,13 @@ def error_text(error: Exception) -> str:
 def check_output(
     path: Path, *, kind: str, recognizes_text: Callable[[str], bool], inputs: Iterable[Path] = ()
 ) -> None:
-    """Raise OutputError unless `path` can be written without losing other content.
+    """Raise OutputError unless the file `path` can be written without losing other content.
 
     Args:
         path: The file to write.
         kind: The kind of file that will be written, for messages, such as ``a results file``.
-        recognizes_text: Whether a text is the content of such a file: then the file may be
-            replaced. An empty file may be replaced, too.
+        recognizes_text: Returns whether a text is the content of a file of this kind. Such a file
+            may be replaced, and so may an empty file.
         inputs: The files that are read, which must not be replaced.
 
     """
@@ -197,7 +207,10 @@ def check_output(
 
 
 def check_writable_folder(path: Path) -> None:
-    """Raise OutputError unless files can be written in the folder `path`, which may be missing."""
+    """Raise OutputError unless files can be written in the folder `path`.
+
+    If the folder is missing, the nearest folder above it must be writable.
+    """
     nearest = next(p for p in (path, *path.absolute().parents) if os.path.exists(p))
     if not (nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)):
         raise OutputError(f"{nearest} is not a folder in which you may write")
@@ -206,12 +219,20 @@ def check_writable_folder(path: Path) -> None:
 def lock_machine(
     wait_s: float, on_wait: Callable[[str], None] = lambda holder: None
 ) -> contextlib.ExitStack:
-    """Take the lock of this machine, which all its users share; return it.
+    """Take the lock of this machine, which all its users share, and return the lock.
 
-    The lock is a file in /tmp, so that a container with a /tmp of its own counts as a machine. If
-    another process holds the lock, `on_wait` is called with the text of the holder, such as
-    ``pid 1234, started 2026-11-20 03:12:08``. Raises LockedError if the lock is still held after
-    `wait_s` seconds, and OSError if the file cannot be locked.
+    Closing the result releases the lock. The lock is a file in /tmp, so that a container with a
+    /tmp of its own counts as a machine.
+
+    Args:
+        wait_s: The seconds to wait for the lock.
+        on_wait: If another process holds the lock, called once with the text of this holder, such
+            as ``pid 1234, started 2026-11-20 03:12:08``.
+
+    Raises:
+        LockedError: The lock is still held after `wait_s` seconds.
+        OSError: The lock file cannot be opened or locked.
+
     """
     return _wait_for_lock(_try_lock_machine, _machine_lock_holder, wait_s, on_wait)
 
@@ -219,8 +240,8 @@ def lock_machine(
 def lock_folder(path: Path, wait_s: float = 60.0) -> contextlib.ExitStack:
     """Make the folder `path` if it is missing, take its lock, and return the lock.
 
-    Raises LockedError if another process still holds the lock after `wait_s` seconds, and OSError
-    if the folder cannot be made or locked.
+    Closing the result releases the lock. Raises LockedError if another process still holds the lock
+    after `wait_s` seconds, and OSError if the folder cannot be made or locked.
     """
     path.mkdir(parents=True, exist_ok=True)
     return _wait_for_lock(
@@ -236,9 +257,10 @@ def _wait_for_lock(
     wait_s: float,
     on_wait: Callable[[str], None] = lambda holder: None,
 ) -> contextlib.ExitStack:
-    """Return the lock that `try_lock` takes as soon as it can.
+    """Return the lock that `try_lock` takes, after calling it until it does not return None.
 
-    Raises LockedError with the text of the `holder` if it is still held after `wait_s` seconds.
+    `holder` returns the text of the process that holds the lock; `on_wait` is called once with this
+    text before the wait. Raises LockedError with this text after `wait_s` seconds.
     """
     end_s, lock = time.monotonic() + wait_s, try_lock()
     if lock is None:
@@ -252,7 +274,10 @@ def _wait_for_lock(
 
 
 def try_lock_folder(path: Path) -> contextlib.ExitStack | None:
-    """Take the lock of a folder and return it; None if another process holds it."""
+    """Take the lock of a folder and return the lock; None if another process holds the lock.
+
+    Closing the result releases the lock.
+    """
     return _try_lock(os.open(path, os.O_RDONLY | os.O_DIRECTORY), path)
 
 
@@ -279,9 +304,10 @@ def _machine_lock_path() -> Path:
 
 
 def _open_machine_lock() -> int:
-    """Open the lock file of the machine; create it for all users if it is missing.
+    """Open the lock file of the machine, and return its descriptor.
 
-    Raises OSError if it cannot be opened, or is not a regular file.
+    A missing file is created for all users. Raises OSError if the file cannot be opened, or is not
+    a regular file.
     """
     path = _machine_lock_path()
     # Without O_EXCL, which `touch` sets here, the kernel refuses O_CREAT in /tmp for a file of
@@ -298,7 +324,10 @@ def _open_machine_lock() -> int:
 
 
 def _try_lock_machine() -> contextlib.ExitStack | None:
-    """Take the lock of the machine, write this process into its file, and return the lock."""
+    """Take the lock of the machine, write this process's id into its file, and return the lock.
+
+    Returns None if another process holds the lock.
+    """
     descriptor = _open_machine_lock()
     lock = _try_lock(descriptor, _machine_lock_path())
     if lock is not None:
@@ -317,7 +346,7 @@ def _machine_lock_holder() -> str:
 def machine_identity() -> str:
     """Return a text that identifies this machine by its kernel and lock file; empty if unknown.
 
-    Processes with different identities can hold a lock of their machine at the same time.
+    Two processes with different identities do not share a machine lock.
     """
     try:
         kernel = Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -57,10 +57,10 @@ def escape_unprintable(text: str) -> str:
 
 
 def without_workflow_commands(text: str) -> str:
-    """Return `text` with a space inside each text that GitHub would run as a workflow command.
+    """Return `text` with a space inside each part that GitHub would run as a workflow command.
 
-    Such as ``: :error::`` for ``::error::`` at the beginning of a line, and ``# #[error]`` for
-    ``##[error]``.
+    For example, ``::error::`` at the beginning of a line becomes ``: :error::``, and ``##[error]``
+    becomes ``# #[error]``.
     """
     return _WORKFLOW_COMMAND.sub(lambda match: f"{match[0]} ", text)
 
@@ -70,10 +70,10 @@ _CONFLICT = re.compile(rb"^(?:(?:<{7}|>{7}|[|]{7})(?: .*)?|={7})\r?$", re.MULTIL
 
 
 def git_leftover_text(content: bytes) -> str:
-    """Describe an LFS pointer or a conflict marker that Git left in the `content` of a file.
+    """Return the position and kind of an LFS pointer or conflict marker that Git left in `content`.
 
     The text begins with line and column, such as ``3:1: a Git conflict marker, '<<<<<<< HEAD'``. It
-    is empty if Git left nothing of the kind.
+    is empty if `content` has neither.
     """
     if content.startswith(_LFS_POINTER):
         return "1:1: a Git LFS pointer, not the file itself; fetch the file with git lfs pull"
@@ -86,7 +86,7 @@ def git_leftover_text(content: bytes) -> str:
 
 
 class WireError(ValueError):
-    """A document that is not valid; the message says where, and which value was expected.
+    """The error of a document that is not valid; the message has the path and the expected value.
 
     The message is a single line, in which control characters are escaped.
     """
@@ -121,7 +121,7 @@ def parse_json(content: bytes | str) -> Any:
 
 
 def _object_without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object with these keys and values. Raises WireError if a key occurs twice."""
+    """Return the object of these keys and values. Raises WireError if a key occurs twice."""
     document = dict(pairs)
     if len(document) != len(pairs):
         counts = collections.Counter(key for key, _ in pairs)
@@ -134,7 +134,7 @@ def check_document(document: Any, name: str, remedy: str) -> None:
     """Raise WireError unless `document` says that it is a `name` of the present version.
 
     `name` is a kind of document, such as ``busbw results``. The message ends with `remedy`, which
-    says what the user can do.
+    says how the user can get a valid document.
     """
     if not isinstance(document, dict):
         raise WireError(f"document: expected an object, got {_short_repr(document)}")
@@ -145,10 +145,10 @@ def check_document(document: Any, name: str, remedy: str) -> None:
 
 
 def to_json(value: Any, *, is_brief: bool = False) -> Any:
-    """Return `value` as dicts, lists, strings, numbers, booleans and None.
+    """Return `value` as dicts, lists, strings, numbers, booleans and None, which JSON can hold.
 
-    `from_json` makes the same value again, given its type. With `is_brief`, fields that have their
-    default are left out.
+    Given the type of `value`, `from_json` makes an equal value from the result. With `is_brief`,
+    fields of dataclasses that have their default are left out.
     """
     if isinstance(value, enum.Enum):
         return value.value
@@ -169,16 +169,16 @@ def to_json(value: Any, *, is_brief: bool = False) -> Any:
 
 
 def _field_default(field: dataclasses.Field[Any]) -> Any:
-    """Return the default of a field; if it has no default, a value that equals no other value."""
+    """Return the default of a field; if the field has no default, a marker that equals no value."""
     make = field.default_factory
     return field.default if make is dataclasses.MISSING else make()
 
 
 def from_json(kind: type[T], document: Any, location: str = "") -> T:
-    """Return the value of type `kind` that a JSON `document` describes.
+    """Return the value of type `kind` that a parsed JSON `document` describes.
 
-    `location` names the document in messages, or else the type does. Raises WireError with the path
-    of the wrong value, such as ``entries[3].times_us``, and the expected value.
+    `location` names the document in messages; if empty, the name of `kind` does. Raises WireError
+    with the path of the wrong value, such as ``entries[3].times_us``, and the expected value.
     """
     return typing.cast(T, _reader(typing.cast(Any, kind))(document, location or kind.__name__))
 
@@ -189,7 +189,7 @@ _Reader = Callable[[Any, str], Any]
 
 @functools.cache
 def _reader(kind: Any) -> _Reader:
-    """Return the reader of values of a type, which also calls the `validate` method of the type.
+    """Return the reader of values of type `kind`, which also calls `validate`, if `kind` has it.
 
     Readers are cached, because a history has many thousands of values of a few types.
     """
@@ -198,7 +198,10 @@ def _reader(kind: Any) -> _Reader:
 
 
 def _reader_of(kind: Any) -> _Reader:
-    """Make the reader of values of a type, which does not call its `validate` method."""
+    """Return the reader of values of type `kind`, which does not call the type's `validate` method.
+
+    For most types the reader is a function `_read_...` of this file.
+    """
     origin = typing.get_origin(kind)
     if origin is typing.Annotated:
         inner, *checks = typing.get_args(kind)
@@ -223,8 +226,8 @@ def _reader_of(kind: Any) -> _Reader:
 def _call_checked(make: Callable[[Any], Any], value: Any, location: str) -> Any:
     """Return `make(value)`; turn its ValueError into a WireError that begins with `location`.
 
-    `location` ends with a colon and a space or, if the error begins with the name of a field, with
-    a dot.
+    `location` ends with a colon and a space or, if the ValueError begins with the name of a field,
+    with a dot.
     """
     try:
         return make(value)
@@ -271,7 +274,7 @@ def _read_mapping(
 
 
 def _read_text(kind: Any, document: Any, location: str) -> Any:
-    """Read a value of a type that is written as text, with its `parse` method."""
+    """Return a value of a type that is written as text, made by the type's `parse` method."""
     return _call_checked(kind.parse, _read_plain_value(str, document, location), f"{location}: ")
 
 
@@ -328,8 +331,9 @@ _PLAIN_NAMES = {
 def _read_plain_value(kind: Any, document: Any, location: str) -> Any:
     """Return a text, number, truth value or null of the type `kind`, with unprintable text escaped.
 
-    `location` is the path of the value in the document, such as ``document.plan.seed``. The message
-    of the WireError for any other value begins with it.
+    `location` is the path of the value in the document, such as ``document.plan.seed``. Raises
+    WireError, which begins with `location`, for any other value. If `kind` is ``object``, any value
+    is returned.
     """
     if kind is float and type(document) is int and abs(document) <= sys.float_info.max:
         document = float(document)
@@ -351,7 +355,7 @@ _REPR.maxstring = _REPR.maxother = _REPR.maxlong = 200
 
 
 def _short_repr(document: Any) -> str:
-    """Return a part of a document for a message, in at most 60 characters."""
+    """Return the repr of a part of a document for a message, in at most 60 characters."""
     return _first_characters(_REPR.repr(document))
 
 

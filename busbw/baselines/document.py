@@ -1,8 +1,9 @@
-"""The conversion of a baseline file between JSON text, with a line for each payload, and values.
+"""The conversion between the JSON text of a baseline file and values.
 
-A file with any unexpected key or value is refused. The sessions in which lines were measured are
-stored once for all lines. So a line contains only a payload and its times, and a review shows which
-times changed. Files of compiled programs have the same layout, with lines of another type.
+A file has a line of text for each case. A file with any unexpected key or value is refused. The
+sessions in which lines were measured are stored once for all lines, so that a line has only a case
+and its times, and a review shows which times changed. Files of compiled programs have the same
+layout, with lines of another type.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Update:
         date: The date of the session.
         commit: The commit of the working directory; empty outside of a repository.
         entries: The number of lines that were written or removed.
-        reason: The user's reason; may be empty.
+        reason: The user's reason; empty without a reason.
         accepted_regression: Whether a loss beyond the budget was accepted.
 
     """
@@ -64,16 +65,28 @@ _SESSION_NAME = re.compile(r"(.{20})(?:-[2-9])?")
 
 
 def _check_session_name(name: str) -> None:
-    """Raise ValueError unless `name` is a session's moment, optionally with a number."""
+    """Raise ValueError unless `name` is a moment, optionally with a suffix from -2 to -9.
+
+    The name of a session is the moment at which the session began, such as 2026-01-31T03:00:00Z.
+    """
     match = _SESSION_NAME.fullmatch(name)
     parse_moment(match[1] if match else name)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredLine:
-    """The part of a stored line that identifies its case.
+    """The part of a stored line that identifies its case within the file.
 
     A key whose value is the default is not written.
+
+    Attributes:
+        payload: The payload as text, such as ``1M``.
+        dtype: The type of the elements.
+        reduce_op: The operation by which the collective combines values.
+        placement: ``in_place`` or ``out_of_place``.
+        axes: The axes of the mesh over which the collective runs; empty for all axes.
+        protocol: How the times were measured.
+
     """
 
     payload: Annotated[str, parse_payload_text]
@@ -89,18 +102,19 @@ class TimedLine(StoredLine):
     """A line of a baseline file: the stored times of a case, or that it ran out of memory.
 
     Attributes:
-        pinned_us: The pinned time, which the level may exceed by at most the budget; None without
-            times.
+        pinned_us: The pinned time in microseconds, which the stored time may exceed by at most the
+            budget; None without times.
         pinned_date: The date on which the time was pinned; None without times.
         times_us: Maps the name of each session, oldest first, to the times of its launches in
             microseconds; empty if the case ran out of memory.
-        extra: The extra values of extensions from the newest session.
+        extra: Maps the names of extra values of extensions to these values, which are those of the
+            newest session.
         out_of_memory: The name of the session in which the case ran out of memory; empty with
             times.
-        needed_bytes: The memory that the case needed; None if unknown.
-        available_bytes: The memory that was free; None if unknown.
-        memory_limit_bytes: The artificial limit under which the case ran out of memory; None
-            without a limit. Sessions with another limit ignore the line.
+        needed_bytes: The memory that the case needed; None if unknown, or with times.
+        available_bytes: The memory that was free; None if unknown, or with times.
+        memory_limit_bytes: The artificial limit of memory under which the case ran out of memory;
+            None without a limit. Sessions with another limit ignore the line.
 
     """
 
@@ -118,8 +132,8 @@ class TimedLine(StoredLine):
     def validate(self) -> None:
         """Raise ValueError unless the line has either times or a session that ran out of memory.
 
-        A pinned time is required with times, and a limit of memory is allowed only without times.
-        The message begins with the name of the field.
+        A pinned time is required with times and forbidden without times. A limit of memory is
+        allowed only without times. The message begins with the name of the wrong field.
         """
         if bool(self.times_us) is bool(self.out_of_memory):
             raise ValueError("times_us: expected times, or the session that was out_of_memory")
@@ -132,7 +146,17 @@ class TimedLine(StoredLine):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredFile:
-    """The head of a stored file: its format, its machine, and what all its cases have in common."""
+    """The head of a stored file: the format, the machine, and the values that all cases share.
+
+    Attributes:
+        document: The kind of document, such as ``busbw baselines``.
+        version: The version of the format.
+        environment: The machine on which the cases were measured or compiled.
+        framework: The framework of all cases.
+        collective: The collective of all cases.
+        strategy: The strategy of all cases.
+
+    """
 
     document: str
     version: int = wire.VERSION
@@ -144,10 +168,14 @@ class StoredFile:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TimedFile(StoredFile):
-    """A baseline file in the form in which it is stored.
+    """A baseline file in the form in which the file is stored: with lines in place of Baselines.
 
-    `sessions` maps the name of each session to its stack. The name is the moment at which the
-    session began (UTC). `entries` are the lines, and `history` is the change log.
+    Attributes:
+        sessions: Maps the name of each session to its stack. The name is the moment (UTC) at which
+            the session began, with a number such as ``-2`` if several sessions have this moment.
+        entries: The lines of the file.
+        history: The change log, oldest change first.
+
     """
 
     document: str = _DOCUMENT
@@ -158,9 +186,12 @@ class TimedFile(StoredFile):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BaselineFile(StoredFile):
-    """The baselines of a framework, collective and strategy on a machine, as in one file.
+    """The content of a baseline file: a framework's baselines of a collective and a strategy.
 
-    `history` is the change log of the file, oldest change first.
+    Attributes:
+        baselines: The baselines, one for each line.
+        history: The change log of the file, oldest change first.
+
     """
 
     document: str = _DOCUMENT
@@ -168,9 +199,9 @@ class BaselineFile(StoredFile):
     history: tuple[Update, ...] = ()
 
     def find(self, case: Case, memory_limit_bytes: int | None = None) -> Baseline | None:
-        """Return the baseline of `case`, whatever protocol it was stored with; None without one.
+        """Return the baseline of `case`, whatever its protocol; None if the file has no such line.
 
-        With `memory_limit_bytes`, return the baseline that says that the case ran out of memory
+        With `memory_limit_bytes`, return only a baseline that says that the case ran out of memory
         under this artificial limit.
         """
         line = (case.line_key, memory_limit_bytes or 0)
@@ -181,7 +212,7 @@ class BaselineFile(StoredFile):
 
 
 def read_baselines(path: Path) -> BaselineFile:
-    """Read a baseline file. Raises BaselineError if it cannot be read or is not valid."""
+    """Read a baseline file. Raises BaselineError if the file cannot be read or is not valid."""
     stored, cases = read_stored_file(path, TimedFile, _DOCUMENT)
     with storage.reraise_as(BaselineError, ValueError, where=f"{path}: document."):
         baselines = tuple(
@@ -192,11 +223,11 @@ def read_baselines(path: Path) -> BaselineFile:
 
 
 def read_stored_file(path: Path, kind: type[T], document: str) -> tuple[T, tuple[Case, ...]]:
-    """Read a stored file of type `kind`, and return it with the case of each of its lines.
+    """Read a stored file, and return its content as a `kind` and the case of each of its lines.
 
-    `document` is the text that the file must contain as its kind, such as ``busbw baselines``.
-    Raises BaselineError if the file cannot be read or is not valid, or if two lines have the same
-    case.
+    `kind` is a class whose field `entries` has the lines, such as TimedFile. `document` is the kind
+    of document that the file must name, such as ``busbw baselines``. Raises BaselineError if the
+    file cannot be read or is not valid, or if two lines have the same case.
     """
     stored: Any = read_document(path, kind, document)
     cases: dict[object, Case] = {}
@@ -224,13 +255,13 @@ def read_document(path: Path, kind: type[T], document: str, remedy: str = _REMED
     Args:
         path: The file.
         kind: The type of the value.
-        document: The kind of document that the file must say, such as ``busbw baselines``.
-        remedy: What the user can do if the file says another kind or version.
+        document: The kind of document that the file must name, such as ``busbw baselines``.
+        remedy: The end of the message if the file names another kind or version: how the user can
+            repair the file.
 
     Raises:
-        BaselineError: The file cannot be read, or is not valid. If it is not valid JSON, the
-            message has the line and the column. A key that occurs twice in an object is an error,
-            too.
+        BaselineError: The file cannot be read or is not valid, or an object has a key twice. For
+            text that is not JSON, the message has the line and the column.
 
     """
     with storage.reraise_as(BaselineError, storage.InputError, where=f"{path}: "):
@@ -249,10 +280,10 @@ def read_document(path: Path, kind: type[T], document: str, remedy: str = _REMED
 def _baseline_of_line(
     stored_file: TimedFile, location: str, line: TimedLine, case: Case
 ) -> Baseline:
-    """Build the baseline of `case` from its entry `line` in the baseline file `stored_file`.
+    """Return the Baseline of `case` that the entry `line` of the file `stored_file` describes.
 
     Raises ValueError if `line` names a session that `stored_file.sessions` lacks. The message
-    begins with `location`, the place of the line in the file.
+    begins with `location`, the place of the line in the file, such as ``entries[2]``.
     """
     records, extra = [], extensions.with_declared_types(line.extra, f"{location}.extra")
     for name, times_us in (line.times_us or {line.out_of_memory: ()}).items():
@@ -264,7 +295,7 @@ def _baseline_of_line(
 
 
 def baselines_text(file: BaselineFile) -> str:
-    """Return the text of a baseline file, sorted so that a review shows what changed."""
+    """Return the JSON text of a baseline file, sorted so that a review shows the changed lines."""
     sessions: dict[str, Stack] = {}
     baselines = sorted(file.baselines, key=lambda baseline: baseline.line_id)
     entries = tuple(_timed_line(baseline, sessions) for baseline in baselines)
@@ -273,10 +304,10 @@ def baselines_text(file: BaselineFile) -> str:
 
 
 def _timed_line(baseline: Baseline, sessions: dict[str, Stack]) -> TimedLine:
-    """Return the line that stores a baseline with times in a file.
+    """Return the line that stores a baseline in a file, and add its sessions to `sessions`.
 
-    The sessions to which the line refers are added to `sessions`, which the caller writes once for
-    all lines of the file.
+    `sessions` maps the names of the sessions of all lines to their stacks. The caller writes this
+    mapping once for the whole file. A second session of the same moment gets another name.
     """
     times_us: dict[str, tuple[float, ...]] = {}
     for record in baseline.records:
@@ -297,7 +328,7 @@ def _timed_line(baseline: Baseline, sessions: dict[str, Stack]) -> TimedLine:
 
 
 def stored_text(stored_file: StoredFile) -> str:
-    """Return the text of a stored file, with a line for each session, entry and change."""
+    """Return the JSON text of a stored file, with a line for each session, entry and change."""
     parts = []
     for part in fields(stored_file):
         value = getattr(stored_file, part.name)
@@ -313,10 +344,11 @@ def stored_text(stored_file: StoredFile) -> str:
 
 
 def _row_text(row: object) -> str:
-    """Return a row as one line of JSON, without fields that have their default values."""
+    """Return a value such as a line or a Stack as JSON, without fields that have their defaults."""
     return json.dumps(wire.to_json(row, is_brief=True))
 
 
 def _indented_lines(lines: Iterable[str]) -> str:
+    """Return the elements of a JSON array or object, each on its own line; "" without elements."""
     text = ",\n    ".join(lines)
     return f"\n    {text}\n  " if text else ""

@@ -1,13 +1,13 @@
-"""The folder of baselines: find the baseline of a case, lock the folder, and keep its changes.
+"""The folder of baselines: find the baseline of a case, lock the folder, and write its changes.
 
 `document` converts the content of a file. Files are read under a lock, changed in memory, and
 written once at the end, so that a session can both update and prune a file. The lock excludes other
-sessions on this machine. It does not exclude an editor, a checkout, or a session on another host
-that mounts the same folder.
+sessions on this machine, but no editor, no checkout, and no session on another host that mounts the
+same folder.
 
-Published bandwidths were measured by other methods: they are shown, never judged. They are next to
-the baselines, in ``<device kind>/<ranks>r/published.<collective>.<name>.json``, which no update
-changes. Such a file has a bandwidth for each payload, and their source.
+Published bandwidths were measured by other methods, and are shown but never judged. Their files are
+next to the baselines: ``<device kind>/<ranks>r/published.<collective>.<name>.json``, which no
+update changes. Such a file has a bandwidth for each payload, and the source of the bandwidths.
 """
 
 from __future__ import annotations
@@ -39,12 +39,18 @@ from .document import (
 
 
 def baseline_path(root: Path, key: EnvironmentKey, case: Case) -> Path:
-    """Return the path of the baseline file of `case` on the machine `key`, below `root`."""
+    """Return the path of the baseline file of `case` on the machine `key`, below `root`.
+
+    `root` is the folder of all baselines. The file need not exist.
+    """
     return root / key.folder / case.file_name
 
 
 def path_exists(path: Path) -> bool:
-    """Return whether `path` exists. Raises BaselineError if that cannot be determined."""
+    """Return whether a file `path` exists.
+
+    Raises BaselineError if the folder of the file cannot be read, or `path` is a link to nothing.
+    """
     with storage.reraise_as(BaselineError, storage.InputError, where=f"{path}: "):
         storage.check_readable_folder(path.parent)
         storage.check_no_dangling_link(path)
@@ -65,10 +71,10 @@ def read_matching_file(path: Path, key: EnvironmentKey, case: Case) -> BaselineF
 
 
 def check_matches_path(path: Path, file: StoredFile, key: EnvironmentKey, case: Case) -> None:
-    """Raise BaselineError unless the content of `file` says that it is for `key` and `case`.
+    """Raise BaselineError unless `file` names the machine `key` and the kind of `case`.
 
-    The machine and the framework, collective and strategy are compared. `path` is the path of the
-    file, which follows from `key` and `case`.
+    The kind is the framework, the collective and the strategy. `path` is the path from which `file`
+    was read, and which follows from `key` and `case`.
     """
     names = (file.framework, file.collective, file.strategy)
     if file.environment != key or names != (case.framework, case.collective, case.strategy):
@@ -81,10 +87,10 @@ def check_matches_path(path: Path, file: StoredFile, key: EnvironmentKey, case: 
 
 
 def lock_for_writing(root: Path) -> contextlib.ExitStack:
-    """Create the baselines folder, lock it against other sessions that write, and return the lock.
+    """Create the baselines folder if it is missing, and lock it against other sessions that write.
 
-    Raises BaselineError if the folder cannot be locked, or another session holds the lock for too
-    long.
+    Returns the lock as a context manager, whose exit releases the lock. Raises BaselineError if the
+    folder cannot be locked, or if another session holds the lock for too long.
     """
     where = f"{root}: it cannot be locked for writing: "
     with storage.reraise_as(BaselineError, storage.LockedError, OSError, where=where):
@@ -99,9 +105,12 @@ def check_folder(
     Args:
         root: The folder of baselines.
         may_be_missing: Whether the folder may be missing, because writing a baseline makes it.
-        is_written: Whether the session writes baselines. Then raise OutputError unless the folder
-            can be written.
+        is_written: Whether the session writes baselines, so that the folder must also be writable.
         missing_hint: The end of the message if the folder is missing.
+
+    Raises:
+        BaselineError: The folder is missing or cannot be read.
+        OutputError: The session writes baselines, and the folder cannot be written.
 
     """
     with storage.reraise_as(BaselineError, storage.InputError, where=f"{root}: "):
@@ -113,7 +122,10 @@ def check_folder(
 
 
 def check_writable(root: Path, cases: Iterable[tuple[EnvironmentKey, Case]]) -> None:
-    """Raise BaselineError or OutputError unless the file of each case can be written or created."""
+    """Raise BaselineError or OutputError unless the file of each case can be written or created.
+
+    `root` is the folder of baselines. `cases` has each case with its machine.
+    """
     for path in dict.fromkeys(baseline_path(root, key, case) for key, case in cases):
         storage.check_writable_folder(path.parent)
         if path_exists(path) and not os.access(path, os.W_OK):
@@ -121,7 +133,7 @@ def check_writable(root: Path, cases: Iterable[tuple[EnvironmentKey, Case]]) -> 
 
 
 class Draft:
-    """The opened baseline files of a folder, whose changes are in memory until `write`."""
+    """The baseline files of a folder that a session changes, in memory until `write`."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -140,12 +152,12 @@ class Draft:
         return path, self._files[path]
 
     def put(self, path: Path, file: BaselineFile) -> None:
-        """Set the new content of the file `path`. A file without baselines will be removed."""
+        """Set the content that `write` will write to `path`; without baselines, remove the file."""
         self._files[path] = file if file.baselines else None
         self._changed[path] = None
 
     def write(self) -> None:
-        """Write every file that changed, and remove every file without baselines."""
+        """Write every file that `put` changed, or remove the file if it has no baselines."""
         if self._changed:
             storage.remove_half_written_files(self._root)
         for path in self._changed:
@@ -159,9 +171,9 @@ class Draft:
 def open_draft(baselines_folder: Path) -> Iterator[Draft]:
     """Yield a Draft of the files in `baselines_folder`, and write it after the ``with`` block.
 
-    Nothing is written if the block raises an exception. Other sessions wait for the lock until
-    then. Raises OSError if a file cannot be written, and BaselineError if another session holds the
-    lock for too long.
+    The folder is locked until the draft is written, and other sessions that write wait for the
+    lock. Nothing is written if the block raises an exception. Raises OSError if a file cannot be
+    written, and BaselineError if another session holds the lock for too long.
     """
     with lock_for_writing(baselines_folder):
         draft = Draft(baselines_folder)
@@ -174,9 +186,9 @@ class BaselineSearchResult:
     """The result of the search for the baseline of a case.
 
     Attributes:
-        baseline: The baseline; None without one.
-        other_strategy: A strategy with which the same case has a baseline, if `baseline` is None;
-            empty without one.
+        baseline: The baseline; None if the case has no baseline.
+        other_strategy: Another strategy with which the same case has a baseline; empty without such
+            a strategy, or if `baseline` is not None.
 
     """
 
@@ -189,9 +201,8 @@ def find_baseline(
 ) -> BaselineSearchResult:
     """Find the baseline of `case` on the machine `key`, in the folder `root`.
 
-    With `artificial_memory_limit_bytes`, the result is the baseline that ran out of memory under
-    the same limit. If there is none, it is the baseline without a limit. Raises BaselineError for a
-    file that is not valid.
+    With `artificial_memory_limit_bytes`, prefer a baseline that ran out of memory under the same
+    limit to the baseline without a limit. Raises BaselineError for a file that is not valid.
     """
     path = baseline_path(root, key, case)
     document = read_matching_file(path, key, case)
@@ -205,10 +216,10 @@ def find_baseline(
 def read_framework_files(
     root: Path, key: EnvironmentKey, framework: str
 ) -> tuple[BaselineFile, ...]:
-    """Read all baseline files of `framework` on the machine `key`.
+    """Read all baseline files of `framework` on the machine `key`, in the folder `root`.
 
-    Raises BaselineError for a file that is not valid. Also raises BaselineError for a copy of a
-    file under another name, because the copied times would count twice.
+    Raises BaselineError for a file that is not valid, and for a copy of a file under another name,
+    because the copied times would count twice.
     """
     stored = []
     for path in sorted((root / key.folder).glob(f"{framework}.*.*.json")):
@@ -224,9 +235,9 @@ def read_framework_files(
 
 
 def frameworks_on_machine(root: Path, key: EnvironmentKey) -> frozenset[str]:
-    """Return the frameworks that have baselines on the machine `key`.
+    """Return the names of the frameworks that have baselines on the machine `key`.
 
-    Raises BaselineError if the folder exists and cannot be read.
+    Raises BaselineError if the folder of the machine exists and cannot be read.
     """
     folder = root / key.folder
     with storage.reraise_as(BaselineError, storage.InputError, where=f"{folder}: "):
@@ -235,11 +246,12 @@ def frameworks_on_machine(root: Path, key: EnvironmentKey) -> frozenset[str]:
 
 
 def newest_dates_by_ranks(root: Path, key: EnvironmentKey) -> dict[int, str]:
-    """Return the date of the newest baseline for each other number of ranks on this kind of device.
+    """Return, for other numbers of ranks on this kind of device, the date of the newest baseline.
 
-    The number of ranks of `key` counts as another number if only the ranks of `key`, or only those
-    of the baseline, share a device. The result is empty if `key` itself has baselines. Raises
-    BaselineError for a file that cannot be read.
+    The result maps a number of ranks to a date such as ``2026-01-31``. The same number of ranks as
+    in `key` counts, too, if only the ranks of `key`, or only those of the baseline, share a device.
+    The result is empty if `key` itself has baselines. Raises BaselineError for a file that cannot
+    be read.
     """
     if frameworks_on_machine(root, key):
         return {}
@@ -255,7 +267,7 @@ def newest_dates_by_ranks(root: Path, key: EnvironmentKey) -> dict[int, str]:
 
 
 def frameworks_on_any_machine(root: Path) -> frozenset[str]:
-    """Return the frameworks that have baselines in the folder `root`, on any machine."""
+    """Return the names of the frameworks that have baselines on any machine, below `root`."""
     return _framework_names(root.glob("*/*/*.*.*.json"))
 
 
@@ -264,13 +276,13 @@ _FILE_NAME = re.compile(r"([^.]+)\.(?:program\.all|(?!all\.)[^.]+)\.([^.]+)\.jso
 
 
 def _framework_names(paths: Iterable[Path]) -> frozenset[str]:
-    """Return the frameworks of the baseline files among `paths`."""
+    """Return the names of the frameworks of those `paths` that are names of baseline files."""
     matches = (_FILE_NAME.fullmatch(path.name) for path in paths)
     return frozenset(match[1] for match in matches if match) - {_PUBLISHED}
 
 
 def _find_other_strategy(root: Path, key: EnvironmentKey, case: Case) -> str:
-    """Return another strategy with which the same case has a baseline; "" without a baseline."""
+    """Return another strategy with which the same case has a baseline, or "" if none has."""
     folder = root / key.folder
     for path in sorted(folder.glob(f"{case.file_stem}.*.json")):
         match = _FILE_NAME.fullmatch(path.name)
@@ -287,10 +299,13 @@ _PUBLISHED = "published"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PublishedBandwidth:
-    """The published algbw of a payload in GB/s (10^9 bytes/s).
+    """The published bandwidth of a payload.
 
-    The algbw is None if the case ran out of memory. `doubt` says why the number may be wrong; it is
-    empty without a doubt.
+    Attributes:
+        payload: The payload as text, such as ``1M``.
+        algbw_gb_per_s: The algbw in GB/s (10^9 bytes/s); None if the case ran out of memory.
+        doubt: Why the number may be wrong; empty without a doubt.
+
     """
 
     payload: Annotated[str, parse_payload_text]
@@ -299,6 +314,7 @@ class PublishedBandwidth:
 
     @property
     def payload_bytes(self) -> int:
+        """The payload in bytes."""
         return parse_payload_text(self.payload)
 
 
@@ -306,8 +322,17 @@ class PublishedBandwidth:
 class PublishedTable:
     """A table of bandwidths that others published for a kind of device and a number of ranks.
 
-    `entries` are the bandwidths, one for each payload. `source` is the publication, `method` says
-    how the bandwidths were measured, and `slice` is the name of the slice of TPU chips.
+    Attributes:
+        document: The kind of document: ``busbw published figures``.
+        version: The version of the format.
+        source: The publication.
+        method: How the bandwidths were measured.
+        slice: The name of the slice of TPU chips.
+        device_kind: The name of the chip.
+        ranks: The number of ranks.
+        collective: The collective.
+        entries: The bandwidths, one for each payload.
+
     """
 
     document: str
@@ -322,14 +347,15 @@ class PublishedTable:
 
 
 def read_published(path: Path) -> PublishedTable:
-    """Read the published table in `path`. Raises BaselineError if it is not valid."""
+    """Read the published table in the file `path`. Raises BaselineError if not valid."""
     return read_document(path, PublishedTable, "busbw published figures", "write it anew")
 
 
 def find_published_bandwidth(root: Path, key: EnvironmentKey, case: Case) -> Reference | None:
-    """Find the published bandwidth of a case with this payload, kind of device and ranks.
+    """Find the published bandwidth of the collective and payload of `case` on the machine `key`.
 
-    Returns None if there is no such bandwidth. Raises BaselineError for a table that is not valid.
+    Only the kind of device and the number of ranks of `key` count. Returns None if `root`, the
+    folder of baselines, has no such bandwidth. Raises BaselineError for a table that is not valid.
     """
     folder = root / slug(key.device_kind) / f"{key.ranks}r"
     for path in sorted(folder.glob(f"{_PUBLISHED}.{case.collective}.*.json")):

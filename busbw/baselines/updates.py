@@ -1,12 +1,13 @@
 """Updates of baselines: to save accepted times, and to prune cases that are no longer measured.
 
-Both change a draft in memory, and add an entry to the change log of each changed file. `session`
-decides which times may be saved.
+Both updates change a draft in memory, and add an entry to the change log of each changed file. The
+package `session` decides which times may be saved.
 
-Losses that are too small for a verdict could add up if all of them were accepted. Therefore a
-baseline has a pinned time, which its level may exceed by at most the budget. The pinned time rises
-only if the user accepts a loss with a reason. An improvement beyond the budget lowers it, because
-otherwise the improvement could be lost again without a verdict.
+The stored time of a baseline (`level_us`) is the median over its sessions. Losses that are too
+small for a verdict could add up if all of these losses were accepted. Therefore a baseline has a
+pinned time, which the stored time may exceed by at most the budget. The pinned time rises only if
+the user accepts a loss with a reason. An improvement beyond the budget lowers the pinned time,
+because otherwise the improvement could be lost again without a verdict.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ class AcceptedCase:
     Attributes:
         key: The machine.
         measurement: The measurement of the case.
-        record: The record to store; without times the case ran out of memory.
-        is_appended: Whether the record is appended to the stored sessions, because the level did
-            not change. Otherwise the record replaces the stored sessions.
+        record: The record to store, with empty times if the case ran out of memory.
+        is_appended: Whether the record is appended to the stored records, because the level did
+            not change. Otherwise the record replaces the stored records.
         memory_limit_bytes: The artificial limit of memory in the session; None without a limit.
-        cause: A few words on why the case is stored, such as its outcome.
+        cause: Why the case is stored, in a few words, such as its outcome.
 
     """
 
@@ -49,7 +50,7 @@ class AcceptedCase:
 
     @property
     def baseline(self) -> Baseline:
-        """The baseline that contains only this session, without a pinned time."""
+        """A baseline of `record` alone, without a pinned time."""
         return convert_to(
             Baseline,
             next(iter(self.measurement.failures), None),
@@ -62,7 +63,7 @@ class AcceptedCase:
 def exceeds_budget(time: float, pinned_time: float, budget: float) -> bool:
     """Return whether `time` exceeds `pinned_time` by more than the fraction `budget`.
 
-    Both times have the same unit. A budget of 0.1 is 10 %.
+    Both times have the same unit. A budget of 0.1 allows a time that is 10 % longer.
     """
     return time > pinned_time * (1 + budget)
 
@@ -74,21 +75,23 @@ def merge_session(
     is_appended: bool,
     budget: float,
 ) -> tuple[Baseline, bool]:
-    """Merge an accepted session into the stored baseline.
+    """Merge the record of an accepted session into the stored baseline of a case.
 
-    Losing more than the budget means: the level exceeds the pinned time by more than `budget`, or
-    the case ran out of memory and the stored baseline has a time. The pinned time changes only if
-    the baseline loses or gains more than the budget. Times with another protocol cannot be
-    compared, so they replace the stored times and pin their own level.
+    A baseline is over the budget if its stored time (`level_us`) exceeds the pinned time by more
+    than `budget`, or if the case ran out of memory and the stored baseline has a time. The pinned
+    time changes only if the stored time is longer or shorter by more than the budget. Times of
+    another protocol cannot be compared with the stored times. Such times replace the stored times,
+    and their own median is pinned.
 
     Args:
-        stored_baseline: The stored baseline; None without one.
+        stored_baseline: The stored baseline; None if the case has no baseline.
         accepted_baseline: The baseline that contains only the accepted session.
-        is_appended: Whether the session is appended to the stored sessions, or replaces them.
+        is_appended: Whether the session is appended to the stored sessions. Otherwise the session
+            replaces the stored sessions.
         budget: The allowed loss as a fraction of the pinned time.
 
     Returns:
-        The baseline to store, and whether it loses more than the budget.
+        The baseline to store, and whether this baseline is over the budget.
 
     """
     if (
@@ -115,10 +118,10 @@ def merge_session(
 
 
 def pin_level(baseline: Baseline) -> Baseline:
-    """Return `baseline` with its level as the pinned time.
+    """Return `baseline` with its stored time (`level_us`) as the pinned time.
 
-    The pinned date is the date of its newest session.
-    A baseline without times has no level, and is returned unchanged.
+    The pinned date is the date of the newest session of the baseline. A baseline without times is
+    returned unchanged.
     """
     level = baseline.level_us
     if level is None:
@@ -128,16 +131,17 @@ def pin_level(baseline: Baseline) -> Baseline:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BaselineChange:
-    """The change of a baseline, made or refused.
+    """The change of the baseline of a case, made or refused.
 
     Attributes:
         path: The file of the baseline.
         case: The case.
-        baseline_before: The baseline before the change; None if there was none.
-        baseline_after: The baseline after the change; None if it was removed.
-        is_over_budget: Whether the baseline loses more than the budget.
-        cause: A few words on why the baseline is written.
-        refusal_text: By how much a refused change exceeds the budget; empty if the change was made.
+        baseline_before: The baseline before the change; None for a new baseline.
+        baseline_after: The baseline after the change; None for a removed baseline.
+        is_over_budget: Whether `baseline_after` exceeds the pinned time by more than the budget, or
+            replaces a time by out of memory.
+        cause: Why the baseline is written, in a few words; empty if it is removed.
+        refusal_text: Why the change was refused; empty if the change was made.
 
     """
 
@@ -162,15 +166,15 @@ def save_accepted(
     """Put accepted baselines into `draft`, with an entry in the change log of each changed file.
 
     Args:
-        draft: The opened files. Their other baselines are kept.
+        draft: The files to change. Their other baselines are kept.
         accepted_cases: The accepted cases.
-        session: The session that the entries name.
+        session: A record of the session, whose date and commit the entries name.
         budget: The allowed loss as a fraction of the pinned time: 0.1 is 10 %.
         only_new_cases: Whether to skip cases that already have a baseline.
-        reason: The user's reason to accept losses beyond the budget; empty to refuse them.
+        reason: The user's reason to accept losses beyond the budget; empty to refuse such losses.
 
     Returns:
-        The changes made, and the changes refused because they exceed the budget.
+        The changes made, and the changes refused because these exceed the budget.
 
     Raises:
         BaselineError: A file cannot be read.
@@ -214,10 +218,10 @@ def save_accepted(
 
 
 def _refusal_text(stored_baseline: Baseline, refused_baseline: Baseline, budget: float) -> str:
-    """Say why the baseline `refused_baseline` does not replace `stored_baseline`.
+    """Return a text that says why `refused_baseline` does not replace `stored_baseline`.
 
-    Either the case ran out of memory, or its level exceeds the pinned time by more than `budget`, a
-    fraction such as 0.1 for 10 %.
+    Either the case ran out of memory, or the stored time would exceed the pinned time by more than
+    `budget`, a fraction such as 0.1 for 10 %.
     """
     pinned_s, level_s = stored_baseline.pinned_s, refused_baseline.level_s
     assert pinned_s is not None
@@ -239,13 +243,14 @@ def prune(
     session: Record,
     reason: str = "",
 ) -> tuple[BaselineChange, ...]:
-    """Remove all baselines of other cases from the files of the cases in `kept_cases`.
+    """Remove, from the files of the cases in `kept_cases`, the baselines of all other cases.
 
     Args:
-        draft: The opened files. A file that has no baseline left will be removed.
-        kept_cases: The cases to keep, with their machines. Files of other cases are not opened.
-        session: The session that the entries in the change logs name.
-        reason: The reason that the entries name.
+        draft: The files to change. A file that has no baseline left will be removed.
+        kept_cases: The cases to keep, each with its machine. Files without any of these cases are
+            not changed.
+        session: A record of the session, whose date and commit the entries in change logs name.
+        reason: The reason that these entries name.
 
     Returns:
         The changes, one for each baseline that was removed.
@@ -278,7 +283,11 @@ def prune(
 def _with_update(
     file: BaselineFile, changes: Sequence[BaselineChange], session: Record, reason: str
 ) -> BaselineFile:
-    """Return `file` with an entry about its `changes` in its change log."""
+    """Return `file` with an entry about `changes` at the end of its change log.
+
+    The entry names `reason`, and the date and the commit of `session`. The oldest entries beyond
+    MOST_UPDATES are dropped.
+    """
     update = Update(
         date=session.date,
         commit=session.commit,

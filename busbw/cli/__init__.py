@@ -28,7 +28,7 @@ _CORE_COMMANDS = ("run", "history", "summary")
 
 
 class CommandError(Exception):
-    """A command cannot give a result; the message tells the user the reason."""
+    """The error of a command that cannot give a result; the message tells the user the reason."""
 
 
 # `with command_error(SomeError):` turns a SomeError into a CommandError.
@@ -51,7 +51,7 @@ def add_command(
         name: The name of the subcommand.
         run: The function that runs the subcommand and returns the exit code.
         help: A line for `busbw --help`.
-        description: A text for `busbw NAME --help`.
+        description: A text for `busbw NAME --help`; None for no text.
         example: A command line that is shown below the options; "" for none.
 
     """
@@ -78,7 +78,10 @@ def add_baselines_option(parser: argparse.ArgumentParser) -> None:
 
 
 def add_machine_option(parser: argparse.ArgumentParser, help_ending: str = "") -> None:
-    """Add the option --machine, whose help ends with `help_ending`, such as `` (default: all)``."""
+    """Add the option --machine, the folder of a machine in the history.
+
+    The help of the option ends with `help_ending`, such as `` (default: all)``.
+    """
     machine = "Read only this folder of the history, such as tpu-v5-lite/4r"
     parser.add_argument("--machine", type=parse_text, metavar="NAME", help=machine + help_ending)
 
@@ -90,11 +93,11 @@ def check_output_file(
     recognizes_text: Callable[[str], bool],
     inputs: Iterable[Path] = (),
 ) -> None:
-    """Raise UsageError unless a command may write the file `path`; None stands for no file.
+    """Raise UsageError unless a command may write the file `path`.
 
     Args:
         option: The option that names the file, for the message.
-        path: The file, which must be new, empty, or of the same kind.
+        path: The file, which must be new, empty, or of the same kind; None if no file is written.
         kind: The kind of file, such as ``a page of busbw page``, for the message.
         recognizes_text: A function that returns whether the text of a file is of this kind.
         inputs: Files that the command reads, and must not overwrite.
@@ -106,9 +109,9 @@ def check_output_file(
 
 
 def recognizer_of_json_objects(*keys: str) -> Callable[[str], bool]:
-    """Return a function that recognizes the text of a JSON object with all of these keys.
+    """Return a function that recognizes the text of a JSON object with all of these `keys`.
 
-    The function also recognizes a list of such objects.
+    The function also recognizes a list, not empty, of such objects.
     """
 
     def recognizes_text(text: str) -> bool:
@@ -123,7 +126,7 @@ def recognizer_of_json_objects(*keys: str) -> Callable[[str], bool]:
 
 
 def write_file(content: str | bytes, path: Path, prefix: str = "") -> int:
-    """Write `content` into a file, and return the exit code.
+    """Write `content` into the file `path`, and return the exit code, 0 or 1.
 
     If the file cannot be written, print the reason after `prefix` on standard error, and return 1.
     """
@@ -136,12 +139,15 @@ def write_file(content: str | bytes, path: Path, prefix: str = "") -> int:
 
 
 def write_without_commands(write: Callable[[str], int], text: str) -> int:
-    """Pass `text` to `write`, with control characters and commands of GitHub workflows escaped."""
+    """Call `write` with `text` whose control characters and GitHub workflow commands are escaped.
+
+    Returns the result of `write`, a number of characters.
+    """
     return write(wire.without_workflow_commands(wire.escape_unprintable(text)))
 
 
 def write_workflow_commands(lines: Iterable[str]) -> None:
-    """Write commands of a GitHub workflow to standard error, without escaping them.
+    """Write commands of a GitHub workflow, a line each, to standard error without escaping them.
 
     The text layer of standard error is bypassed, because `write_without_commands` would escape the
     commands.
@@ -154,7 +160,8 @@ def write_workflow_commands(lines: Iterable[str]) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that `arguments` name, and return the exit code.
 
-    By default the arguments are the command line of this process.
+    By default the arguments are the command line of this process. Errors of the command are printed
+    on standard error, except BrokenPipeError, which is raised.
     """
     parser = argparse.ArgumentParser(
         prog="busbw",
@@ -185,10 +192,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def split_passed_words(
     command: ModuleType, words: Sequence[str]
 ) -> tuple[Sequence[str], Sequence[str]]:
-    """Split the words of a command line at ``--``, and return the words before and after it.
+    """Return the words of a command line before ``--``, and the words after it.
 
-    Words are split only if the module `command` has a true `PASSES_ON`, since such a command passes
-    words on to another command. Otherwise all words are before the split.
+    Words are split only if the module `command` has a true `PASSES_ON`: such a command passes the
+    words after ``--`` on to another command. Otherwise all words are before the split.
     """
     is_split = getattr(command, "PASSES_ON", False) and "--" in words
     end = words.index("--") if is_split else len(words)
@@ -198,8 +205,8 @@ def split_passed_words(
 def find_commands(name: str = "") -> list[ModuleType]:
     """Return the modules of all commands, in the order of --help, or of the command `name`.
 
-    With a name only one module is imported, because packages that other commands need may be
-    missing. The list is empty if there is no such command.
+    With a `name` only the module of this command is imported, because packages that other commands
+    need may be missing. The list is empty if no command has this name.
     """
     core_modules = [
         import_module(f"{__name__}.{core}") for core in _CORE_COMMANDS if name in ("", core)

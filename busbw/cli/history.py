@@ -26,7 +26,7 @@ from . import Commands, add_baselines_option, add_command, add_machine_option
 
 
 def add_to(commands: Commands) -> None:
-    """Add the subcommand and its options to `commands`."""
+    """Add the subcommand `history` and its options to `commands`."""
     parser = add_command(
         commands,
         "history",
@@ -44,7 +44,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the command, and return the exit code."""
+    """Print the history of each selected machine, and return the exit code 0."""
     for history in select_machine_histories(
         options.folder, options.baselines, name=options.machine
     ):
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def read_session(path: Path) -> SessionRecord:
-    """Read the session in a file of `--results`. Raises UsageError if the file is not valid."""
+    """Return the session in a file of `--results`. Raises UsageError if the file is not valid."""
     with usage_error(DocumentError), usage_error(storage.InputError, where=f"{path}: "):
         return read_results(storage.read(path), str(path))
 
@@ -61,15 +61,15 @@ def read_session(path: Path) -> SessionRecord:
 def read_machine_histories(
     root: Path, baselines: Path, names: Collection[str] | None = None
 ) -> list[MachineHistory]:
-    """Read the history of each machine.
+    """Return the history of each machine, with the levels of its cases over time.
 
     Args:
         root: The folder of the history.
-        baselines: The folder of the file that lists accepted changes.
+        baselines: The folder of the file that lists acknowledged changes.
         names: The folders of the machines to read, such as ``tpu-v5-lite/4r``; None for all.
 
     Raises:
-        HistoryError: A file of the history, or the file of accepted changes, cannot be read.
+        HistoryError: A file of the history, or the file of acknowledged changes, cannot be read.
 
     """
     known_changes = read_acknowledged(baselines)
@@ -96,18 +96,18 @@ def select_machine_histories(
 
     Args:
         root: The folder of the history; None for no history.
-        baselines: The folder of the file that lists accepted changes.
-        name: The machine that --machine names; None for the machines of `sessions` or, without
-            such sessions, for all machines.
+        baselines: The folder of the file that lists acknowledged changes.
+        name: The machine that --machine names; None for the machines of `sessions` or, without such
+            sessions, for all machines.
         sessions: The sessions that the command shows.
 
     Returns:
-        The histories. If the history lacks the machines of `sessions`, the list is empty, and a
-        note on standard error says so.
+        The histories; empty without `root`. If the history lacks the machines of `sessions`, the
+        list is empty, and a note on standard error says so.
 
     Raises:
-        UsageError: The history cannot be read, is empty, or lacks the machine `name`, or there is
-            a `name` without a history.
+        UsageError: The history cannot be read, is empty, or lacks the machine `name`; or `name` is
+            not empty without `root`.
 
     """
     if root is None and name:
@@ -145,6 +145,7 @@ _CELL_TEXT_BY_HEADING: Mapping[str, Callable[..., str]] = {
 
 
 def _machine_lines(machine: MachineHistory) -> list[str]:
+    """Return the lines that `busbw history` prints for a machine: a table of cases, and changes."""
     outcomes = ", ".join(f"{count} {name}" for name, count in machine.outcome_counts.items())
     lines = [f"{machine.folder}: {plural(len(machine.first_lines), 'session')} ({outcomes})"]
     # Cases that were measured without a reference stack share a table, whatever the framework.
@@ -164,6 +165,7 @@ def _machine_lines(machine: MachineHistory) -> list[str]:
 
 
 def _cases_table(cases: Sequence[CaseHistory]) -> Table:
+    """Return a table with a row for each case, and the sentences on its changes below the row."""
     columns = (
         Column(
             head,

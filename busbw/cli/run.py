@@ -26,7 +26,7 @@ work too.
 
 
 def add_to(commands: Commands) -> None:
-    """Add the subcommand to `commands`; it passes all its arguments on to pytest."""
+    """Add the subcommand `run` to `commands`; it passes all its arguments on to pytest."""
     parser = commands.add_parser(
         "run",
         help="Measure all-reduce, compare with baselines, and fail if it became slower",
@@ -42,7 +42,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Replace this process by pytest, with the options of the command."""
+    """Replace this process by pytest, with the arguments of the command."""
     if {"-h", "--help"} & set(options.options):
         print(_DESCRIPTION, flush=True)
     os.execv(sys.executable, [sys.executable, *_PYTEST_ARGUMENTS, *options.options])

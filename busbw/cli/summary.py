@@ -28,7 +28,7 @@ from .history import read_session, select_machine_histories
 
 
 def add_to(commands: Commands) -> None:
-    """Add the subcommand and its options to `commands`."""
+    """Add the subcommand `summary` and its options to `commands`."""
     parser = add_command(
         commands,
         "summary",
@@ -47,7 +47,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the command, and return the exit code."""
+    """Print a session as Markdown, in GitHub Actions annotate its failures, and return 0."""
     session = read_session(options.results)
     machines = select_machine_histories(options.history, options.baselines, sessions=[session])
     histories = {f"History of {machine.folder}": change_texts(machine) for machine in machines}
@@ -96,6 +96,7 @@ def markdown_summary(
 
 
 def _section_lines(heading: str, paragraphs: Iterable[Paragraph]) -> Iterator[str]:
+    """Yield the lines of a Markdown section: its heading, and each paragraph with its list."""
     yield from ("", f"### {_escape_markdown(heading)}")
     for text, points in paragraphs:
         yield from ("", _escape_markdown(text))
@@ -122,14 +123,17 @@ _COMMENT = "<!-- -->"
 
 
 def _escape_markdown(text: str) -> str:
-    """Return a text as one line of Markdown in which no character acts as markup."""
+    """Return `text` as a line of Markdown in which no character acts as markup.
+
+    Whitespace and line ends become single spaces.
+    """
     line = wire.escape_unprintable(" ".join(text.split()))
     line = _MARKUP.sub(r"\\\g<0>", line).replace("&", "&amp;").replace("<", "&lt;")
     return _LINKED.sub(rf"\g<0>{_COMMENT}", line)
 
 
 def annotation_commands(verdicts: Sequence[Verdict], session_verdict: SessionVerdict) -> list[str]:
-    """Return commands that annotate a GitHub workflow run with the failures of a session.
+    """Return the workflow commands that annotate a GitHub run with the failures of a session.
 
     The list is empty if the session did not fail.
     """

@@ -1,4 +1,4 @@
-"""The collectives, each in a file of this folder, which this module finds and imports.
+"""The collectives, each in a file of this folder, which this module imports.
 
 The class of a collective has its byte counts, its busbw factor, its exact values, and its name in
 programs. The worker writes and checks values with this package, and the parent process computes

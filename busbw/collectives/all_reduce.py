@@ -1,9 +1,9 @@
 """All-reduce: every rank gets the sum (or maximum, or minimum) of the buffers of all ranks.
 
-A rank's element i is a weight w(i), which is the same on every rank, times a factor. For the sum
-the factor is 0 on rank i mod n, 2 on the next rank and 1 on all other ranks, so that the sum is
-n w(i). For maximum and minimum the factors are 4, 1 and 2. If any rank is left out, some elements
-of the result are wrong.
+A rank's element i is a weight w(i), which is the same on every rank, times a factor. For the sum of
+n ranks the factor is 0 on rank i mod n, 2 on the next rank and 1 on all other ranks, so that the
+sum is n w(i). For maximum and minimum the factors are 4, 1 and 2 on these ranks. If any rank is
+left out, some elements of the result are wrong.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class AllReduce(AbstractCollective):
         return 2 * (ranks - 1) / ranks
 
     def max_exact_iterations(self, draw: Draw, placement: str) -> int:
-        """Return the largest number of chained iterations with exact values.
+        """Return the largest number of chained iterations whose values the dtype holds exactly.
 
         The exponent of a sum grows by log2(n) in each iteration, and must stay in the range of the
         dtype. If n is not a power of two, n^k after k iterations must also fit into the significant
@@ -58,7 +58,10 @@ class AllReduce(AbstractCollective):
         return iterations if placement == "in_place" or iterations == 0 else MAX_ITERATIONS
 
     def starting_blocks(self, draw: Draw, position: int) -> Blocks:
-        """Return the input of a rank: a single block, whose period has 4n values for n ranks."""
+        """Return the input of the rank at `position`: a single block, with a period of 4n values.
+
+        n is the number of ranks.
+        """
         own_factor, next_factor, other_factor = (
             (0.0, 2.0, 1.0) if draw.reduce_op == "sum" else (4.0, 1.0, 2.0)
         )
@@ -79,9 +82,10 @@ class AllReduce(AbstractCollective):
         return [reduce_blocks([blocks[0] for blocks in input_blocks_by_position])]
 
     def blocks_after(self, draw: Draw, position: int, iterations: int) -> Blocks:
-        """Return the block of any rank after k iterations: n^k w(i), 4 w(i) for max, w(i) for min.
+        """Return the output of a rank, a block, after k chained `iterations`; equal for all ranks.
 
-        n is the number of ranks, and w(i) is the weight of element i.
+        Its elements are n^k w(i) for the sum, 4 w(i) for max, and w(i) for min. n is the number of
+        ranks, and w(i) is the weight of element i.
         """
         constant_factors = {"max": 4.0, "min": 1.0}
         factor = constant_factors.get(draw.reduce_op) or float(draw.ranks) ** iterations
@@ -89,7 +93,7 @@ class AllReduce(AbstractCollective):
 
 
 def _weights(draw: Draw) -> list[float]:
-    """Return a period of the weights w(i), in which each weight occurs n times for n ranks.
+    """Return the weights w(i) of a period: each of the four WEIGHTS n times, for n ranks.
 
     Each draw begins with another weight. The weights of sums are multiples of the smallest power of
     two, so that the sums of many chained iterations stay in the range of the dtype.

@@ -1,6 +1,6 @@
 """All-to-all: rank p gets block p of every rank, as if a matrix of blocks were transposed.
 
-It is never chained in place, because two iterations would return the input, as a program that does
+All-to-all is never chained in place: two iterations would return the input, as a program that does
 nothing would.
 """
 

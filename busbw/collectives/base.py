@@ -18,10 +18,14 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Dtype:
-    """The numbers that a dtype can hold exactly.
+    """The sizes of a dtype's elements, and the range of numbers that the dtype holds exactly.
 
-    An element has `size_bytes` and `significant_bits`. The powers of two that it can hold have
-    exponents from `least_exponent` (0 for integers) to `greatest_exponent`.
+    Attributes:
+        size_bytes: The size of an element.
+        significant_bits: The number of significant bits of an element.
+        least_exponent: The exponent of the smallest power of two in the range; 0 for integers.
+        greatest_exponent: The exponent of the largest power of two in the range.
+
     """
 
     size_bytes: int
@@ -51,10 +55,15 @@ MAX_ITERATIONS = 4096
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Draw:
-    """The parameters from which the starting values of a group of ranks in a sample follow.
+    """The parameters that determine the starting values of all ranks of a group.
 
-    `ranks` is the size of the group. `number` counts the samples. Consecutive numbers give each
-    rank different values, so that a result that is left from an earlier sample is found wrong.
+    Attributes:
+        dtype: The name of the dtype, such as ``float32``.
+        reduce_op: The reduction, such as ``sum``; ``none`` for a collective that reduces nothing.
+        ranks: The size of the group.
+        number: The number of the draw. Consecutive numbers give each rank different values, so that
+            a result that is left from an earlier call is noticed.
+
     """
 
     dtype: str
@@ -69,18 +78,20 @@ class AbstractCollective(ABC):
     Attributes:
         name: The name in options and files, such as ``all_reduce``.
         hlo_name: The name of its instruction in XLA's HLO, such as ``all-reduce``.
-        placements: The placements that it can have; the first is the default.
-        reduce_ops: Its reductions, such as ``sum``; empty for a collective that reduces nothing.
-        is_copy_free: Whether XLA's programs for a CPU run it without copies of the payload.
-        is_copy_free_on_accelerators: Whether XLA's programs for TPUs and GPUs run it without copies
-            of the payload.
-        is_in_place_on_gpus: Whether XLA for GPUs can run it only in place. If the input must not be
-            overwritten, XLA copies the input first.
+        placements: The supported placements, such as ``in_place``; the first is the default.
+        reduce_ops: The supported reductions, such as ``sum``; empty for a collective that reduces
+            nothing.
+        is_copy_free: Whether XLA's programs for a CPU run the collective without copies of the
+            payload.
+        is_copy_free_on_accelerators: Whether XLA's programs for TPUs and GPUs run the collective
+            without copies of the payload.
+        is_in_place_on_gpus: Whether XLA for GPUs can run the collective only in place. If the input
+            must not be overwritten, XLA copies the input first.
         uses_all_links: Whether the data of each rank must reach all other ranks, so that the
             bandwidth of all links together limits the collective.
         can_add_in_switch: Whether a switch can add up the data, so that a rank sends only half of
             the bytes.
-        sort_order: The position among all collectives in help texts and in the grid of cases.
+        sort_order: The number by which all collectives are sorted in help texts and in sessions.
 
     """
 
@@ -96,11 +107,11 @@ class AbstractCollective(ABC):
     sort_order: int = 100
 
     def bus_factor(self, ranks: int) -> float:
-        """Return busbw / algbw for a collective over n = `ranks`; algbw is payload / time.
+        """Return busbw / algbw of the collective over n = `ranks` ranks.
 
-        By default it is (n-1)/n, because n-1 of n blocks of S bytes leave or reach each rank. Over
-        n links of bandwidth B that takes at least t = (n-1)/n * S/B. Source: NVIDIA nccl-tests,
-        doc/PERFORMANCE.md.
+        By default the factor is (n-1)/n, because n-1 of n blocks of S bytes leave or reach each
+        rank. Over n links of bandwidth B the blocks need at least t = (n-1)/n * S/B seconds.
+        Source: NVIDIA nccl-tests, doc/PERFORMANCE.md.
         """
         return (ranks - 1) / ranks
 
@@ -117,27 +128,31 @@ class AbstractCollective(ABC):
         return 1
 
     def input_bytes(self, payload_bytes: int, ranks: int) -> int:
+        """Return the size of a rank's input in bytes."""
         return payload_bytes // self.payload_blocks(ranks) * self.input_blocks(ranks)
 
     def output_bytes(self, payload_bytes: int, ranks: int) -> int:
+        """Return the size of a rank's output in bytes."""
         return payload_bytes // self.payload_blocks(ranks) * self.output_blocks(ranks)
 
     def source_target_pairs(self, ranks: int) -> tuple[tuple[int, int], ...]:
-        """Return the (source, target) positions of a collective that sends to single ranks.
+        """Return the (source, target) positions if each rank sends to a single rank, as in permute.
 
         The tuple is empty for all other collectives.
         """
         return ()
 
     def max_exact_iterations(self, draw: Draw, placement: str) -> int:
-        """Return the largest number of chained iterations with exact values; 0 if there is none.
+        """Return the largest number of chained iterations with values that the dtype holds exactly.
 
-        By default, for a collective that adds nothing up, it is MAX_ITERATIONS.
+        The number is 0 if not even a single iteration is exact. By default, for a collective that
+        adds nothing up, it is MAX_ITERATIONS. `draw` has the dtype, and `placement` is ``in_place``
+        or ``out_of_place``.
         """
         return MAX_ITERATIONS
 
     def starting_blocks(self, draw: Draw, position: int) -> Blocks:
-        """Return the input of the rank at `position`.
+        """Return the input of the rank at `position`, as the periods of its blocks.
 
         By default the values of a block identify the rank and the index of the block.
         """
@@ -153,15 +168,20 @@ class AbstractCollective(ABC):
     ) -> list[T]:
         """Return the output of the rank at `position`, as a list of blocks.
 
-        `input_blocks_by_position` contains the list of input blocks of each rank, in the order of
-        positions. `reduce_blocks` returns the reduction of a list of blocks.
+        Args:
+            input_blocks_by_position: The list of input blocks of each rank, in the order of
+                positions.
+            position: The index of the rank in its group.
+            reduce_blocks: A function that returns the reduction (such as the sum) of a list of
+                blocks.
+
         """
 
     def blocks_after(self, draw: Draw, position: int, iterations: int) -> Blocks:
         """Return the output of the rank at `position` after 1 or more chained `iterations`.
 
-        Out of place `iterations` is 1, because every iteration has the same input. The default is
-        for collectives that add nothing up.
+        The output is a tuple of the periods of its blocks. Out of place `iterations` is 1, because
+        every iteration has the same input. The default is for collectives that add nothing up.
         """
         input_blocks_by_position = [
             self.starting_blocks(draw, other) for other in range(draw.ranks)
@@ -176,11 +196,11 @@ _PRIME = 251
 
 
 def identifying_values(source: int, target: int, number: int) -> tuple[float, ...]:
-    """Return the period of a block from rank `source` for rank `target` in the draw `number`.
+    """Return the period of a block: values that identify two ranks and the draw `number`.
 
-    The values identify both ranks and the draw. They are whole numbers from 1 to 251. 251 is a
-    prime below 2^8, so that bfloat16 holds all values exactly, and the values of up to 251 sources
-    differ.
+    `source` is the position of the sending rank, and `target` the position of the receiving rank.
+    The values are whole numbers from 1 to 251. 251 is a prime below 2^8, so that bfloat16 holds all
+    values exactly, and the values of up to 251 sources differ.
     """
     first = 8 * source + 3 * target + 5 * number
     return tuple(float(1 + (first + index) % _PRIME) for index in range(PERIOD))
@@ -212,18 +232,25 @@ _EXTENT, _AXIS = re.compile(r"'(\w+)'=(\d+)"), re.compile(r"'(\w+)'")
 
 
 class GroupSize(NamedTuple):
-    """The number of groups that run a collective at the same time, and the `size` of each group."""
+    """The number and the size of groups of ranks that run a collective at the same time.
+
+    Attributes:
+        groups: The number of groups.
+        size: The number of ranks in each group.
+
+    """
 
     groups: int
     size: int
 
     @property
     def ranks(self) -> int:
+        """The number of ranks in all groups together."""
         return self.groups * self.size
 
 
 def group_size_of(line: str) -> GroupSize | None:
-    """Return the number and the size of the groups in an instruction's HLO line.
+    """Return the number and the size of the groups in a collective's HLO line.
 
     Returns None if the line has no groups, or groups of different sizes. The line may come from an
     unknown source and have huge numbers, so groups are counted, not expanded.
@@ -238,7 +265,10 @@ def group_size_of(line: str) -> GroupSize | None:
 
 
 def unequal_groups_text(line: str) -> str:
-    """Return the beginning of the groups in a line if their sizes differ, otherwise ""."""
+    """Return the text of the groups in an HLO line if the groups have no common size, otherwise "".
+
+    The text begins with ``replica_groups=`` and is cut after 60 more characters.
+    """
     named = _NAMED.search(line)
     return named[0] if named and group_size_of(line) is None else ""
 
@@ -271,9 +301,10 @@ def replica_groups_of(line: str, ranks: int) -> tuple[tuple[int, ...], ...] | No
 
 
 def _numbers_of_transposed_array(dims: Sequence[int], axis_order: Sequence[int]) -> list[int]:
-    """Return the numbers of an array of the shape `dims`, in the order of the transposed array.
+    """Return the element numbers of an array, read in the order of the transposed array.
 
-    The elements are numbered with the last axis of `dims` running fastest.
+    The elements of the array, whose shape is `dims`, are numbered with the last axis running
+    fastest. `axis_order` is the order of axes in the transposed array.
     """
     strides = [math.prod(dims[axis + 1 :]) for axis in range(len(dims))]
     return [
@@ -285,8 +316,8 @@ def _numbers_of_transposed_array(dims: Sequence[int], axis_order: Sequence[int])
 def _mesh_ranks_in_hlo(line: str, rank_count: int) -> Sequence[int]:
     """Return the ranks of a mesh in an HLO line, with the last axis of the mesh running fastest.
 
-    They are in order if the line does not name them. The result is empty if the line names another
-    number of ranks than `rank_count`.
+    The ranks are 0, 1, 2 and so on if the line does not name them. The result is empty if the line
+    names another number of ranks than `rank_count`.
     """
     mesh = _MESH.search(line)
     if mesh is None or not (mesh["listed"] or mesh["dims"]):
@@ -298,7 +329,10 @@ def _mesh_ranks_in_hlo(line: str, rank_count: int) -> Sequence[int]:
 
 
 def _axis_order(text: str | None, dims: Sequence[int]) -> tuple[int, ...]:
-    """Return the order of the axes of `dims`; empty if `text` does not name each axis once."""
+    """Return the order of the axes of `dims` in `text`; empty if `text` lacks or repeats an axis.
+
+    If `text` is None, the axes keep their order.
+    """
     order = tuple(range(len(dims))) if text is None else _whole_numbers(text)
     return order if sorted(order) == list(range(len(dims))) else ()
 
@@ -306,10 +340,14 @@ def _axis_order(text: str | None, dims: Sequence[int]) -> tuple[int, ...]:
 def _group_layout_of(line: str) -> tuple[tuple[int, ...], tuple[int, ...], GroupSize] | None:
     """Return the groups of an HLO line that describes an array or a mesh; None for any other line.
 
-    The first value is the shape of an array of all ranks, which are numbered with the last axis
-    running fastest. The array is transposed to the order of axes in the second value, and then cut
-    into groups of the third value's size. Groups along an axis of a mesh are the same as groups of
-    its array with that axis moved to the end.
+    The groups are parts of an array of all ranks, which are numbered with the last axis running
+    fastest. Groups along an axis of a mesh are the parts of its array with that axis moved to the
+    end.
+
+    Returns:
+        The shape of the array, the order of axes to which the array is transposed, and the number
+        and size of the groups into which the transposed array is cut.
+
     """
     iota, mesh = _IOTA.search(line), _MESH.search(line)
     if iota is not None:

@@ -1,7 +1,7 @@
 """Permute: every rank sends its buffer to the next rank, and the last rank to the first.
 
-It is never chained in place, because n iterations would return the input, as a program that does
-nothing would.
+Permute is never chained in place: n iterations over n ranks would return the input, as a program
+that does nothing would.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from .base import AbstractCollective, ReduceBlocks, T
 
 
 class Permute(AbstractCollective):
-    """The permute: a rank's input is S bytes, its output is the buffer of the rank before it."""
+    """The permute: a rank's input is S bytes, and its output is the input of the previous rank."""
 
     name = "permute"
     hlo_name = "collective-permute"
@@ -20,7 +20,7 @@ class Permute(AbstractCollective):
     sort_order = 4
 
     def bus_factor(self, ranks: int) -> float:
-        """Return 1: the S bytes of a rank cross one link, so that S/t is the speed of the link.
+        """Return 1: the S bytes of a rank cross a single link, whose speed is therefore S/t.
 
         Source: NVIDIA nccl-tests, doc/PERFORMANCE.md (send and receive).
         """

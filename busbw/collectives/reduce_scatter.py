@@ -21,14 +21,17 @@ class ReduceScatter(AbstractCollective):
         return ranks
 
     def max_exact_iterations(self, draw: Draw, placement: str) -> int:
-        """Return MAX_ITERATIONS if sums of up to 2n times a power of two are exact, else 0."""
+        """Return MAX_ITERATIONS if the dtype holds 2n times a power of two exactly, else 0.
+
+        n is the number of ranks, and no sum of factors (1 or 2) is larger than 2n.
+        """
         return MAX_ITERATIONS if 2 * draw.ranks <= 2 ** DTYPES[draw.dtype].significant_bits else 0
 
     def starting_blocks(self, draw: Draw, position: int) -> Blocks:
-        """Return blocks whose values are powers of two, in an order that identifies the block.
+        """Return the input of the rank at `position`: blocks of powers of two, some doubled.
 
-        Every second value is doubled: values with an odd index on ranks with an even position, and
-        values with an even index on the other ranks.
+        The order of the powers identifies the block. Values with an odd index are doubled on ranks
+        with an even position, and values with an even index on the other ranks.
         """
         return tuple(
             tuple(
@@ -47,9 +50,10 @@ class ReduceScatter(AbstractCollective):
         return [reduce_blocks([blocks[position] for blocks in input_blocks_by_position])]
 
     def blocks_after(self, draw: Draw, position: int, iterations: int) -> Blocks:
-        """Return the block of the rank at `position`: powers of two times the sum of all factors.
+        """Return the output of the rank at `position`: the block of the sums of all ranks.
 
-        The factor of a rank's value is 2 if its starting value was doubled, else 1.
+        Each element is a power of two times the sum of the factors of all ranks. The factor of a
+        rank's value is 2 if its starting value was doubled, else 1.
         """
         counts = [
             sum(1 + (rank + index) % 2 for rank in range(draw.ranks)) for index in range(PERIOD)
@@ -58,12 +62,12 @@ class ReduceScatter(AbstractCollective):
 
 
 def _weights(draw: Draw, block_number: int) -> tuple[float, ...]:
-    """Return the eight values that a block repeats as starting values, all different powers of two.
+    """Return the powers of two that block `block_number` repeats as starting values, all different.
 
-    Each of 32 consecutive blocks has the powers in another order, so that no block can be mistaken
-    for another block. Blocks 0 to 7 begin with different powers, and the exponent grows by 1 from
-    value to value. It grows by 3 in blocks 8 to 15, by 5 in blocks 16 to 23, and by 7 in blocks 24
-    to 31.
+    Each of 32 consecutive blocks has the eight powers in another order, so that no block can be
+    mistaken for another block. Blocks 0 to 7 begin with different powers, and the exponent grows by
+    1 from value to value. It grows by 3 in blocks 8 to 15, by 5 in blocks 16 to 23, and by 7 in
+    blocks 24 to 31.
     """
     least = max(DTYPES[draw.dtype].least_exponent, -PERIOD)
     first, step = block_number + draw.number, 2 * (block_number // PERIOD) + 1

@@ -1,7 +1,8 @@
-"""Start workers, send them requests, and kill workers that take too long.
+"""Start workers, send requests to workers, and kill workers that take too long.
 
-This package knows no framework, no pytest and no verdict. It never imports the code of workers: it
-starts an interpreter on a private folder with a copy of that code. A transport starts workers on
-this host or on other hosts. A group has the workers of one launch. An executor ends all groups. A
-schedule has the order of launches and cases.
+This package imports neither a framework nor pytest, and judges no times. The package does not
+import the code of workers either: a worker is another interpreter, which runs a copy of that code
+in a private folder. A transport starts workers on this host or on other hosts. A group has the
+workers of a single launch. An executor starts groups, and ends all groups of a session. A schedule
+decides in which order launches and cases follow each other.
 """

@@ -1,9 +1,10 @@
-"""The private folder from which workers start: busbw's code for workers, logs, temporary files.
+"""The private folder of a session, with a copy of busbw's code for workers, logs, temporary files.
 
 Workers import busbw from a copy, because another interpreter must not import the packages that are
-installed beside this busbw, such as another version of JAX. The folder is locked while its session
-or its cluster host runs, and is removed at the end, even if a signal ends the session. The next
-session removes the folder of a session that was killed.
+installed beside this busbw, such as another version of JAX. The folder is locked while the process
+that made the folder runs: the session, or the process of busbw on another host. The folder is
+removed at the end, even if a signal ends the process. If the process is killed (SIGKILL), the next
+session removes the folder.
 """
 
 from __future__ import annotations
@@ -52,17 +53,17 @@ _CORE_PACKAGES = ("model", "collectives", "worker")
 
 
 def _core_files() -> Iterator[Path]:
-    """Yield the paths of busbw's files that every worker may import, without extensions."""
+    """Yield the paths of the core's files that workers may import; extensions are left out."""
     yield from (PACKAGE_FOLDER / name for name in _CORE_FILES)
     for name in _CORE_PACKAGES:
         yield from sorted((PACKAGE_FOLDER / name).rglob("*.py"))
 
 
 def worker_hash() -> str:
-    """Return a hash of the code of workers, 16 hexadecimal digits.
+    """Return a hash over the names and contents of the core's worker files, 16 hexadecimal digits.
 
-    busbw does not compare times that were measured by different code. The code of extensions is
-    left out, because it does not change times.
+    busbw does not compare times that were measured by worker code with different hashes. The code
+    of extensions is left out of the hash, because extensions do not change times.
     """
     digest = hashlib.sha256()
     for path in _core_files():
@@ -74,7 +75,8 @@ def worker_hash() -> str:
 class _SignalHandlers:
     """Handlers that raise KeyboardInterrupt for signals that would end this process.
 
-    Only default handlers are replaced, not handlers that other code has set.
+    The constructor replaces the default handlers of SIGINT, SIGTERM, SIGHUP and SIGQUIT, and leaves
+    handlers that other code has set. Outside of the main thread no handler is replaced.
     """
 
     def __init__(self) -> None:
@@ -97,14 +99,14 @@ class _SignalHandlers:
             raise KeyboardInterrupt
 
     def defer(self) -> None:
-        """Delay the effect of later signals until `restore`."""
+        """Delay the effect of later signals until `restore` is called."""
         self._ignored_until_s = math.inf
 
     def restore(self) -> None:
-        """Restore the previous handlers.
+        """Restore the previous handlers of signals.
 
-        If a signal other than SIGINT arrived since the handlers were replaced, this process then
-        ends by that signal.
+        If a signal other than SIGINT arrived since the handlers were replaced, the signal is then
+        raised again, and ends this process.
         """
         while self._handlers:
             signal.signal(*self._handlers.popitem())
@@ -113,9 +115,15 @@ class _SignalHandlers:
 
 
 class PrivateFolder:
-    """A new, locked folder that only this user can read, and in it an empty folder `temporary`.
+    """A new, locked folder that only this user can read.
 
-    While the folder exists, signals that would end this process raise KeyboardInterrupt instead.
+    The constructor also removes the folders of processes of this user that were killed. While the
+    folder exists, signals that would end this process raise KeyboardInterrupt instead.
+
+    Attributes:
+        path: The path of the folder.
+        temporary_folder: An empty folder in the folder, for the temporary files of workers.
+
     """
 
     def __init__(self) -> None:
@@ -129,7 +137,7 @@ class PrivateFolder:
         """Remove the folder, release its lock, and restore the previous handlers of signals.
 
         A signal does not interrupt the removal. If a signal other than SIGINT arrived while the
-        folder existed, this process then ends by that signal.
+        folder existed, the signal is raised again after the removal, and ends this process.
         """
         self._signal_handlers.defer()
         try:
@@ -144,7 +152,7 @@ class PrivateFolder:
 
 
 def _remove_orphaned_folders(parent: Path) -> None:
-    """Remove the private folders of this user in `parent` that no session has locked."""
+    """Remove the private folders of this user in `parent` that no running process has locked."""
     for folder in parent.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
             is_ours = folder.lstat().st_uid == os.getuid()
@@ -155,9 +163,9 @@ def _remove_orphaned_folders(parent: Path) -> None:
 
 
 def _make_locked_folder() -> tuple[Path, contextlib.ExitStack]:
-    """Make a folder and lock it; return the folder and its lock.
+    """Make a private folder and lock the folder; return the folder and the lock, to be closed.
 
-    Another session may lock and remove the folder first. In this case a new folder is made.
+    If another session locks and removes the new folder first, another folder is made.
     """
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
@@ -169,11 +177,14 @@ def _make_locked_folder() -> tuple[Path, contextlib.ExitStack]:
 
 
 class Bundle(PrivateFolder):
-    """A private folder with a copy of the files of busbw that workers may import.
+    """A private folder with a copy of busbw's files for workers, which ``python FOLDER`` runs.
 
-    `files` are the paths of the original files: the core's code for workers, and the files
-    `worker*.py` of extensions. Byte code is not copied: the first worker compiles each file that it
-    imports.
+    Byte code is not copied: the first worker that imports a file compiles the file.
+
+    Attributes:
+        files: The paths of the original files: the core's code for workers, and of each extension
+            with files ``worker*.py`` these files and `__init__.py`.
+
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """Start and end the groups of worker processes of a session.
 
 An Executor is a context manager that kills all groups at its end, so that no process is left
-however the session ends. It does not know what its workers measure or compile.
+however the session ends. An Executor works in the same way for all kinds of requests.
 """
 
 from __future__ import annotations
@@ -32,11 +32,18 @@ _PROBE_LAUNCH = LaunchId(name="probe")
 
 
 class Executor(contextlib.AbstractContextManager["Executor"]):
-    """Starts, ends and kills the groups of a session.
+    """The owner of all groups of worker processes of a session, which starts and ends groups.
 
-    `on_note` is called with each sentence that the user should read, for example when a launch was
-    repeated. `spent_s` has the seconds of each phase: ``starting`` processes, ``measuring`` cases,
-    and ``ending`` processes. Several threads may use an Executor, each with its own groups.
+    Several threads may use an Executor, each with groups of its own.
+
+    Attributes:
+        transport: The transport that starts workers, on this host or on other hosts.
+        on_note: A function that is called with each sentence that the user should read, for example
+            when a launch was started again.
+        spent_s: The seconds spent in each phase so far, by the phase: ``starting`` processes,
+            ``measuring`` cases, and ``ending`` processes.
+        is_stopped: Whether `stop` was called. Groups that are started later are killed at once.
+
     """
 
     def __init__(
@@ -54,9 +61,10 @@ class Executor(contextlib.AbstractContextManager["Executor"]):
         self.kill()
 
     def start(self, worker_spec: WorkerSpec, launch: LaunchId) -> Group:
-        """Start the workers of a launch, and return their group without waiting for the workers.
+        """Start the workers of a launch, and return the group before the workers are ready.
 
-        Raises HostError if a worker cannot be started.
+        `worker_spec` says how the workers are started, and `launch` is the id of the launch. Raises
+        HostError if a worker cannot be started.
         """
         group = Group(self.transport, worker_spec, launch)
         self._groups.append(group)
@@ -67,8 +75,9 @@ class Executor(contextlib.AbstractContextManager["Executor"]):
     def wait_until_ready(self, group: Group) -> Group | Failure:
         """Wait until the workers of `group` are ready for requests, and return the group.
 
-        If a worker was killed or hung, the launch is started again, and the new group is returned.
-        Returns a Failure if the workers did not become ready.
+        If a worker was killed or hung, the launch is started once more, and the new group is
+        returned. Returns a Failure if the workers did not become ready. Raises HostError if a
+        worker cannot be started.
         """
         failure = group.wait_until_ready(START_TIMEOUT_S)
         if failure is None or not self.should_start_again(failure):
@@ -80,11 +89,11 @@ class Executor(contextlib.AbstractContextManager["Executor"]):
         return other.wait_until_ready(START_TIMEOUT_S) or other
 
     def should_start_again(self, failure: Failure) -> bool:
-        """Return whether to start a launch again that failed to start; if so, tell the user.
+        """Return whether to start a launch again after `failure`; if so, tell the user by a note.
 
-        A launch is started again if its process was killed by a signal or hung. The cause is then
-        probably not the measured software, and all cases of the launch would fail. A process that
-        exited by itself would exit again, and its log has the reason.
+        A launch is started again if a process was killed by a signal or hung before the launch was
+        ready. The cause is then probably not the measured software, and all cases of the launch
+        would fail. A process that exited by itself would exit again, and its log has the reason.
         """
         should_start_again = is_cut_short(failure) and not self.is_stopped
         if should_start_again:
@@ -92,15 +101,15 @@ class Executor(contextlib.AbstractContextManager["Executor"]):
         return should_start_again
 
     def open_group(self, worker_spec: WorkerSpec, launch: LaunchId) -> Group | Failure:
-        """Start the workers of a launch, and wait until they are ready for requests.
+        """Start the workers of a launch, and wait until the workers are ready for requests.
 
-        Returns their group, or a Failure if they did not become ready. Raises HostError if a worker
-        cannot be started.
+        Returns the group, or a Failure if the workers did not become ready, even after a second
+        start. Raises HostError if a worker cannot be started.
         """
         return self.wait_until_ready(self.start(worker_spec, launch))
 
     def close_group(self, group: Group) -> None:
-        """Let the workers of `group` exit; tell the user if a worker had to be killed."""
+        """Let the workers of `group` exit; tell the user by a note if a worker had to be killed."""
         with self.time_phase("ending"):
             has_exited = group.close_gracefully()
         if not has_exited:
@@ -109,16 +118,16 @@ class Executor(contextlib.AbstractContextManager["Executor"]):
             )
 
     def stop(self) -> None:
-        """Kill the processes of all groups, and of each group that is started later.
+        """Kill the processes of all groups, and of groups that are started later, without waiting.
 
-        Any thread may call this: a thread that waits for a reply of a group gets a Failure.
+        Any thread may call this method. A thread that waits for a reply of a group gets a Failure.
         """
         self.is_stopped = True
         for group in list(self._groups):
             group.interrupt()
 
     def kill(self) -> None:
-        """Kill the processes of all groups, and wait until they have ended."""
+        """Kill the processes of all groups, and wait until these processes have ended."""
         # All processes are killed before any is waited for: Ctrl-C may interrupt the waiting.
         for group in self._groups:
             group.interrupt()
@@ -128,7 +137,7 @@ class Executor(contextlib.AbstractContextManager["Executor"]):
 
     @contextlib.contextmanager
     def time_phase(self, phase: str) -> Iterator[None]:
-        """Add the seconds of the `with` block to the phase `phase` in `spent_s`."""
+        """Add the duration of the `with` block, in seconds, to the phase `phase` in `spent_s`."""
         begin_s = time.monotonic()
         try:
             yield
@@ -137,23 +146,24 @@ class Executor(contextlib.AbstractContextManager["Executor"]):
 
 
 def is_cut_short(failure: Failure) -> bool:
-    """Return whether the process of a failure hung or was ended by a signal.
+    """Return whether a process hung, was ended by a signal or lost its host, and so failed.
 
-    False if the process exited by itself, or replied with the failure.
+    Returns False if the process exited by itself, or replied with the failure.
     """
     is_ended = failure.kind in (FailureKind.TIMEOUT, FailureKind.KILLED)
     return is_ended or (failure.exit_code or 0) < 0
 
 
 def probe(worker_spec: WorkerSpec, executor: Executor) -> Probe:
-    """Start a worker that looks for devices, and return the devices and versions that it finds.
+    """Start workers that look for devices, and return the devices and versions as a Probe.
 
-    If the worker hangs or a signal ends it, a second worker is started.
+    `worker_spec` says how the workers are started: a single worker, or a group whose replies are
+    merged. If a worker hangs or a signal ends the worker, the probe is repeated once.
 
     Raises:
-        HostLostError: the second worker also hangs, or a signal ends it.
-        IncomparableHostsError: the processes of a group have different versions or devices.
-        HostError: any other failure.
+        HostLostError: In the repetition, a worker hangs or is ended by a signal, too.
+        IncomparableHostsError: The processes of a group have different versions or devices.
+        HostError: Any other failure.
 
     """
     answer = _try_probe(worker_spec, executor, _PROBE_LAUNCH)

@@ -46,9 +46,13 @@ _LARGEST_FIELDS = (
 class Group:
     """The running worker processes of one launch.
 
-    The constructor starts the workers as `worker_spec` says, and raises HostError if a worker
-    cannot be started. `members` are the workers in the order of their indices, empty once all have
-    ended.
+    The constructor starts the workers, and raises HostError if a worker cannot be started.
+
+    Attributes:
+        launch: The id of the launch.
+        worker_spec: How the workers are started.
+        members: The workers in the order of their indices; empty after all workers have ended.
+
     """
 
     def __init__(
@@ -79,20 +83,26 @@ class Group:
         return not self.members
 
     def wait_until_ready(self, timeout_s: float, activity: str = "starting") -> Failure | None:
-        """Wait until all workers are ready for requests; return None, or the Failure to get ready.
+        """Wait until all workers are ready for requests, and return None.
 
-        `activity` describes the wait in messages, such as ``starting``.
+        Returns a Failure, and kills all workers, if a worker ends or is not ready within
+        `timeout_s` seconds. `activity` describes the wait in messages, such as ``starting``.
         """
         answers = self.ask_each(None, timeout_s, activity)
         return answers if isinstance(answers, Failure) else None
 
     def ask(self, request: Request[T], timeout_s: float, activity: str) -> T | Failure:
-        """Send a request to all processes, and return the reply of the group.
+        """Send a request to all processes, and return a single reply for the whole group.
 
-        `merge_replies` makes the reply of the group from the replies of its processes. Returns a
-        Failure if any process failed or did not reply within `timeout_s` seconds. The group can be
-        used again if each process replied with a Failure; otherwise the group `has_ended`.
-        `activity` describes the request in messages, such as ``measuring CASE``.
+        The replies of the processes are merged by `merge_replies`. Returns a Failure if any process
+        fails or does not reply in time. After a Failure the group can be used again if each process
+        replied with a Failure. Otherwise all processes have been killed.
+
+        Args:
+            request: The request, with the type of its reply.
+            timeout_s: How long to wait for the replies, in seconds.
+            activity: A description of the request for messages, such as ``measuring CASE``.
+
         """
         answers = self.ask_each(request, timeout_s, activity)
         if isinstance(answers, Failure):
@@ -106,12 +116,17 @@ class Group:
     def ask_each(
         self, request: Request[T] | None, timeout_s: float, activity: str
     ) -> Sequence[T | Failure] | Failure:
-        """Send a request to all processes, and return their replies in the order of members.
+        """Send a request to all processes, and return the reply of each, in the order of members.
 
-        With None nothing is sent, and the replies are the first replies of the workers, which say
-        that they are ready. `activity` describes the request in messages. If a process ends or does
-        not reply within `timeout_s` seconds, kills all processes and returns a single Failure,
-        whose message names the process.
+        If a process ends or does not reply in time, all processes are killed, and a single Failure
+        is returned, whose message names the process.
+
+        Args:
+            request: The request. None sends nothing, and the replies are the first replies of the
+                workers, which say that the workers are ready.
+            timeout_s: How long to wait for the replies, in seconds.
+            activity: A description of the request for messages, such as ``measuring CASE``.
+
         """
         with contextlib.ExitStack() as stack:
             stack.callback(self.kill)
@@ -121,9 +136,9 @@ class Group:
             return answers
 
     def close_gracefully(self) -> bool:
-        """Let all processes exit by themselves, and return whether all of them did.
+        """Let all processes exit by themselves; return False if a process had to be killed.
 
-        A process that does not exit within its grace period is killed.
+        A process is killed if the process does not exit within its grace period.
         """
         try:
             # All processes begin to end before any is waited for: a framework ends its connections
@@ -138,13 +153,13 @@ class Group:
     def interrupt(self) -> None:
         """Kill all processes without waiting for their end.
 
-        Any thread may call this: the thread that waits for a reply gets a Failure.
+        Any thread may call this method. The thread that waits for a reply gets a Failure.
         """
         for member in list(self.members):
             member.request_end(Ending.KILL)
 
     def kill(self) -> None:
-        """Kill all processes, and wait until they have ended."""
+        """Kill all processes, and wait until these processes have ended."""
         self.interrupt()
         while self.members:
             self.members.pop().wait()
@@ -179,10 +194,11 @@ class Group:
     def _wait_for_replies(
         self, indices: Iterable[int], end_s: float
     ) -> dict[int, Reply | Exit | None]:
-        """Wait for bytes from any of the members `indices`; return the replies and ends by index.
+        """Wait until some member sends bytes or ends; return its Reply or Exit, by its index.
 
-        The value is None for an incomplete reply. Returns an empty dictionary if no member sent
-        anything until `end_s`, a time of the monotonic clock.
+        Only the members `indices` are watched, and the result may have several of these members. A
+        member whose reply is still incomplete has the value None. Returns an empty dictionary if
+        no member sends bytes or ends before `end_s`, a time of the monotonic clock in seconds.
         """
         # `select.select` takes no descriptor above 1023, which a few hundred hosts exceed.
         poll = select.poll()
@@ -195,9 +211,13 @@ class Group:
     def _find_cause(self, causes: Mapping[int, Any], activity: str) -> Failure:
         """Return the failure of the process that probably made the other processes end.
 
-        `causes` are the replies and ends received so far, by the index of the process. The other
-        processes are watched for a short time, because the end of the causing process may be
-        noticed later than its effects. `activity` describes the request in messages.
+        The other processes are watched for CAUSE_GRACE_S seconds, because the end of the process
+        that is the cause may be noticed later than its effects.
+
+        Args:
+            causes: The replies and Exits that were received so far, by the index of the process.
+            activity: A description of the request for messages, such as ``measuring CASE``.
+
         """
         causes = {index: end for index, end in causes.items() if isinstance(end, Exit | Failure)}
         watched = {*range(len(self.members))} - {*causes}
@@ -217,13 +237,14 @@ class Group:
         return self._member_failure([index], causes[index], activity)
 
     def _stopped_members(self, indices: Iterable[int]) -> list[int]:
-        """Return the indices, among `indices`, of processes that a signal has stopped."""
+        """Return those of `indices` whose processes a signal such as SIGSTOP has stopped."""
         return [index for index in indices if self.members[index].is_stopped]
 
     def _timeout_failure(self, indices: Sequence[int], activity: str) -> Failure:
-        """End the first of the members that did not reply, and return the failure of all of them.
+        """Return the failure of the members `indices`, which did not reply in time.
 
-        The failure has the stack that the first member printed.
+        The first of these members prints the stacks of its threads, which become a part of the
+        failure, and is ended. The message names all these members.
         """
         return self._member_failure(
             indices, self.members[indices[0]].end_and_wait(Ending.STACK), activity
@@ -232,9 +253,10 @@ class Group:
     def _member_failure(
         self, indices: Sequence[int], exit_or_failure: Exit | Failure, activity: str
     ) -> Failure:
-        """Return the failure of the first of the members `indices`; its message names all of them.
+        """Return the failure of the first of the members `indices`; the message names all members.
 
-        `exit_or_failure` is the end of the first member, or the Failure with which it replied.
+        `exit_or_failure` is the Exit of the first member, or the Failure of its reply. `activity`
+        describes the request in messages.
         """
         if isinstance(exit_or_failure, Exit):
             exit_or_failure = failure_of_exit(
@@ -257,7 +279,7 @@ def _has_failure(answers: Mapping[int, object]) -> bool:
 
 
 def _cause_order(exit_or_failure: Exit | Failure) -> int:
-    """Return a sort key, smallest for the end that probably caused the ends of other processes.
+    """Return a sort key: the event with the smallest key probably caused the other events.
 
     The order is: a lost host, a process that a signal ended, a process that exited, a Failure.
     """
@@ -269,9 +291,10 @@ def _cause_order(exit_or_failure: Exit | Failure) -> int:
 
 
 def merge_replies(answers: Sequence[Any], launch: LaunchId) -> Any:
-    """Merge the replies of all processes into the reply of the group.
+    """Merge the replies of all processes into a single reply of the group.
 
-    Returns a Failure of the launch `launch` if a reply is a Failure, or if the processes disagree.
+    `answers` are the replies, by index: all of the same type, or Failures. Returns a Failure of the
+    launch `launch` if a reply is a Failure, or if the processes disagree.
     """
     for answer in answers:
         if isinstance(answer, Failure):
@@ -285,7 +308,11 @@ def merge_replies(answers: Sequence[Any], launch: LaunchId) -> Any:
 
 
 def _merge_runs(runs: Sequence[Run], launch: LaunchId) -> Run | Failure:
-    """Return the Run of the group, or a Failure if the processes disagree on a field."""
+    """Return the Run of the group, or a Failure if the processes measured different times.
+
+    The Run has the largest durations of compiling and amounts of memory, and the sum of the numbers
+    of checked values.
+    """
     for name in _EQUAL_FIELDS:
         if any(getattr(run, name) != getattr(runs[0], name) for run in runs):
             return _disagreement(name, launch)
@@ -299,13 +326,13 @@ def _merge_runs(runs: Sequence[Run], launch: LaunchId) -> Run | Failure:
 
 
 def _largest_field(values: Sequence[object], name: str) -> Any:
-    """Return the largest value of the field `name`; None if it is None in all values."""
+    """Return the largest value of the field `name` in `values`; None if all are None."""
     fields = (getattr(value, name) for value in values)
     return max((field for field in fields if field is not None), default=None)
 
 
 def _merge_probes(probes: Sequence[Probe], launch: LaunchId) -> Probe | Failure:
-    """Return the probe of the group, which has the hosts of all processes.
+    """Return the probe of the first process, with the hosts of all processes.
 
     Returns a Failure of the kind WRONG_WORLD if versions or devices differ between processes.
     """
@@ -323,7 +350,7 @@ def _merge_probes(probes: Sequence[Probe], launch: LaunchId) -> Probe | Failure:
 
 
 def _probe_features(probe: Probe) -> dict[str, object]:
-    """Map names to the versions and device properties that must be equal in all processes."""
+    """Return the versions and device properties that must be equal in all processes, by name."""
     devices = {
         f"{devices.device.value} {name}": value
         for devices in probe.devices

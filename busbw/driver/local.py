@@ -79,11 +79,11 @@ def worker_environment(
     inherited_variables: Mapping[str, str],
     member: ClusterMember | None = None,
 ) -> dict[str, str]:
-    """Return the variables of a worker: `inherited_variables` with the changes of `worker_spec`.
+    """Return a worker's environment: `inherited_variables` with the changes of `worker_spec`.
 
-    Python may write byte code, so that the next worker starts faster. Another interpreter than the
-    interpreter of this process does not get PYTHONPATH and PYTHONHOME. A `member` of a
-    group connects to the hosts of its group without a proxy; None is a single process.
+    PYTHONDONTWRITEBYTECODE is left out, so that the next worker starts faster. PYTHONPATH and
+    PYTHONHOME are left out if the worker has another interpreter than this process. A `member` of a
+    group gets a variable to connect to its group without a proxy; None means a single process.
     """
     is_foreign = worker_spec.python not in ("", sys.executable)
     removed = {*worker_spec.unset_variables, *(_INTERPRETER_VARIABLES if is_foreign else ())}
@@ -97,11 +97,11 @@ def worker_environment(
 
 
 def proxy_exception(environment: Mapping[str, str], hosts: Sequence[str]) -> dict[str, str]:
-    """Return the variable that makes gRPC connect to `hosts` without a proxy, to be set.
+    """Return the environment variable, by name, that makes gRPC connect to `hosts` without a proxy.
 
-    The processes of a group find each other by gRPC, which would use the proxy of `http_proxy` even
-    for the loopback interface. The variable also lists the hosts that the user's `environment`
-    excludes from the proxy. Returns an empty dictionary without hosts.
+    The processes of a group connect by gRPC, which would use the proxy of `http_proxy` even for the
+    loopback interface. The variable also lists the hosts that the variables of `environment`
+    exclude from the proxy already. Returns an empty dictionary without hosts.
     """
     listed = [environment[name] for name in _PROXY_EXCEPTIONS if environment.get(name)]
     return {_PROXY_EXCEPTIONS[0]: ",".join([*listed[:1], *hosts])} if hosts else {}
@@ -113,17 +113,16 @@ def start_child(
     environment: Mapping[str, str],
     descriptors: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
-    """Start `command` in a new session; the kernel kills it when the calling thread ends.
+    """Start a process that the kernel kills when the calling thread ends; return the process.
+
+    The process has a session (setsid) and a process group of its own. If the command cannot be run,
+    the process writes the reason to stderr and ends with exit code 127.
 
     Args:
         command: The program and its arguments.
-        streams: The file descriptors of its stdin, stdout and stderr.
-        environment: All of its environment variables.
-        descriptors: Further file descriptors that it inherits.
-
-    Returns:
-        The process. If the command cannot be run, the process writes the reason to stderr and ends
-        with exit code 127.
+        streams: The file descriptors of the stdin, stdout and stderr of the process.
+        environment: All environment variables of the process.
+        descriptors: Further file descriptors that the process inherits.
 
     """
     stdin, stdout, stderr = streams
@@ -141,10 +140,10 @@ def start_child(
 def command_tied_to(parent: int, command: Sequence[str]) -> list[str]:
     """Return a command line that runs `command` in a process that ends with its parent.
 
-    `parent` is the process id of the parent. The process asks the kernel to kill it when the thread
-    that started it ends, and then executes `command`. If the parent has already ended, the process
-    exits with code 1. A `preexec_fn` of `subprocess` would have the same effect. But Python would
-    then also run the functions that libraries register for a fork, and JAX's function warns.
+    `parent` is the process id of the parent. The kernel kills the process when the thread that
+    started the process ends. If the parent has already ended, the process exits with code 1. A
+    `preexec_fn` of `subprocess` would have the same effect. But Python would then also run the
+    functions that libraries register for a fork, and JAX's function warns.
     """
     return [sys.executable, "-I", "-S", "-c", _TIED_CODE, str(parent), *command]
 
@@ -152,10 +151,10 @@ def command_tied_to(parent: int, command: Sequence[str]) -> list[str]:
 class LocalWorker(Worker):
     """A worker process on this host, which the constructor starts as `worker_spec` says.
 
-    The process runs the files in `folder`. `member` is its index in a group and the addresses of
-    the group, None for a single process. The constructor raises OSError if the system cannot start
-    a process, and ValueError for environment variables that no process can have, such as a name
-    with ``=``.
+    The process runs the copy of busbw in `folder`. `member` has the index of the process in its
+    group and the addresses of the group; None means a single process. The constructor raises
+    OSError if the system cannot start a process, and ValueError for environment variables that no
+    process can have, such as a name with ``=``.
     """
 
     def __init__(
@@ -247,7 +246,7 @@ class LocalWorker(Worker):
         return self._exit
 
     def _reap(self) -> Exit:
-        """Kill the process and the processes that it started, and return the end of the process."""
+        """Kill the worker and all processes of its group; return how the worker ended."""
         self._socket.close()
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
@@ -264,7 +263,7 @@ class LocalWorker(Worker):
         )
 
     def _mark_log(self) -> None:
-        """Store the size of the log and the kernel's counts; later changes are reported."""
+        """Store the log's size and the kernel's counts now; the Exit has only later changes."""
         self._log_start_byte = self._log.stat().st_size
         self._oom_kills, self._refused_count = oom_kill_count(), logs.refused_start_count()
 
@@ -293,7 +292,7 @@ def _worker_command(
 def oom_kill_count(vmstat: Path = Path("/proc/vmstat")) -> int:
     """Return the number of processes that the kernel killed for lack of memory since it booted.
 
-    It is read from the file `vmstat`, and 0 if the kernel does not count them there.
+    The number is read from the file `vmstat`; 0 if the file has no such number.
     """
     if not vmstat.exists():
         return 0
@@ -306,8 +305,8 @@ def public_log_text(
 ) -> str:
     """Return the text of the log `path` from the byte `begin_byte` on, at most its last MiB.
 
-    The text can be published: the user's home directory is replaced, and so are the secrets in
-    `environment`, the variables of the process that wrote the log.
+    The text can be published: ``~`` replaces the home directory, and ``***`` replaces the secrets
+    in `environment`, which are the variables of the process that wrote the log.
     """
     with path.open("rb") as file:
         file.seek(max(begin_byte, file.seek(0, os.SEEK_END) - _LOG_BYTES))
@@ -320,10 +319,10 @@ def public_log_text(
 def lock_this_machine(
     wait_s: float, on_wait: Callable[[str], None] = lambda holder: None
 ) -> contextlib.ExitStack:
-    """Keep other sessions from measuring on this machine until the result is closed.
+    """Keep other sessions from measuring on this machine until the returned ExitStack is closed.
 
-    If another session is measuring, `on_wait` is called before waiting with a description of the
-    other process, such as ``pid 1234, started 2026-11-20 03:12:08``. Raises HostError if the other
+    If another session is measuring, `on_wait` is called before waiting, with a text on the other
+    process, such as ``pid 1234, started 2026-11-20 03:12:08``. Raises HostError if the other
     session still measures after `wait_s` seconds, or if the lock file cannot be used.
     """
     try:
@@ -337,7 +336,7 @@ def lock_this_machine(
 
 
 class LocalTransport(Transport):
-    """Starts workers on this host from the files of `bundle`."""
+    """A transport that starts workers on this host, with the copy of busbw in `bundle`."""
 
     def __init__(self, bundle: Bundle) -> None:
         self._bundle = bundle
@@ -362,9 +361,9 @@ class LocalTransport(Transport):
 def free_ports(count: int, host: str, family: socket.AddressFamily) -> tuple[int, ...]:
     """Return `count` TCP ports of this host on which no process listens.
 
-    `host` is the address at which the members of a group connect, and `family` its kind of address.
-    Another process may take a port before a member listens on it. Raises HostError if a connection
-    to the address fails: a framework would try to connect for minutes, and print no reason.
+    `host` is the address at which the members of a group connect, and `family` its address family.
+    Another process may take a port before a member listens on that port. Raises HostError if a
+    connection to the address fails: a framework would try for minutes, and print no reason.
     """
     with contextlib.ExitStack() as stack:
         try:

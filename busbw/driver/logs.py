@@ -1,10 +1,11 @@
-"""Find out from its exit code, its log and the limits of its host why a worker ended.
+"""Find out why a worker ended, from the worker's exit code and log, and from limits of the host.
 
 If a worker ended without a reply, the exit code, the kernel's count of processes that it killed for
 lack of memory, and the log say why. A process that aborts logs the reason first, and then
 addresses, the stacks of its threads and the names of its modules, so the last line of its log does
 not have the reason. A worker can also fail because control groups (cgroups) limit processes and
-threads; both versions of control groups are read, below a folder `root` with `proc` and `sys`.
+threads; both versions of control groups are read. In all functions `root` is the root of the file
+system, whose folders `proc` and `sys` are read; tests pass another folder.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ from .transport import Exit
 
 
 def refused_start_count(root: Path = Path("/")) -> int:
-    """Return how often the cgroups of this process refused to start a process or thread.
+    """Return how often the cgroups of this process refused to start a process or thread so far.
 
-    Returns 0 if the kernel does not count refusals.
+    The cgroups that contain these cgroups count, too. Returns 0 if the kernel does not count
+    refusals. `root` is the root of the file system.
     """
     texts = (_text_or_empty(group / "pids.events") for group in _cgroup_folders(root))
     counts = [text.partition("max ")[2].partition("\n")[0] for text in texts]
@@ -32,9 +34,10 @@ def refused_start_count(root: Path = Path("/")) -> int:
 
 
 def least_pids_limit(root: Path = Path("/")) -> int | None:
-    """Return the smallest limit on processes and threads of the cgroups of this process.
+    """Return the smallest limit on the number of processes and threads in this process's cgroups.
 
-    The cgroups that contain these cgroups count, too. Returns None if there is no limit.
+    The cgroups that contain these cgroups count, too. Returns None if there is no limit. `root` is
+    the root of the file system.
     """
     texts = (_text_or_empty(group / "pids.max").strip() for group in _cgroup_folders(root))
     return min((int(text) for text in texts if text.isdecimal()), default=None)
@@ -42,11 +45,11 @@ def least_pids_limit(root: Path = Path("/")) -> int | None:
 
 @functools.cache
 def _cgroup_folders(root: Path) -> tuple[Path, ...]:
-    """Return the folders of the cgroups that limit the processes of this process.
+    """Return the folders of the cgroups that limit the number of processes of this process.
 
-    Each folder stands before the folder of the cgroup that contains it. In a container the path of
-    a cgroup may be its path on the host. Then the first folders do not exist, and are left out.
-    The paths are remembered, because the refusals are counted before each request to a worker.
+    The folder of an inner cgroup precedes the folder of the cgroup around the inner cgroup. In a
+    container, paths of inner cgroups may be paths on the host: such folders do not exist, and are
+    left out. The result is cached, because refusals are counted before each request to a worker.
     """
     lines = (line.split(":", 2) for line in _text_or_empty(root / "proc/self/cgroup").splitlines())
     groups = (
@@ -59,7 +62,7 @@ def _cgroup_folders(root: Path) -> tuple[Path, ...]:
 
 
 def _text_or_empty(path: Path) -> str:
-    """Return the text of a file, or an empty text if it cannot be read."""
+    """Return the text of a file, or an empty text if the file cannot be read."""
     with contextlib.suppress(OSError):
         return path.read_text()
     return ""
@@ -108,7 +111,7 @@ _OUT_OF_MEMORY = re.compile(
 def failure_of_exit(worker_exit: Exit, launch: LaunchId, activity: str) -> Failure:
     """Return the failure of the launch whose worker ended as `worker_exit` says.
 
-    `activity` describes in the message what the worker was doing, such as ``measuring CASE``.
+    `activity` is the interrupted work, for the message of the failure, such as ``measuring CASE``.
     """
     kind, text, detected = _classify(worker_exit)
     # The message on memory, on a signal from outside or on an invalid reply needs no reason from
@@ -130,9 +133,9 @@ def failure_of_exit(worker_exit: Exit, launch: LaunchId, activity: str) -> Failu
 
 
 def _classify(worker_exit: Exit) -> tuple[FailureKind, str, OutOfMemoryDetection | None]:
-    """Return the kind of the failure, its message, and the way in which a lack of memory was found.
+    """Return the kind of the failure, its message, and how a lack of memory was detected.
 
-    The last value is None if memory is not the cause.
+    The last value is None if a lack of memory is not the cause.
     """
     code = worker_exit.exit_code
     if worker_exit.host_loss:
@@ -171,9 +174,9 @@ def _classify(worker_exit: Exit) -> tuple[FailureKind, str, OutOfMemoryDetection
 def reason_in_log(log: str) -> str:
     """Return the line of `log` that says why its process ended, empty for an empty log.
 
-    It is, in this order of preference, the first line of a fatal error, the exception of the last
-    traceback, the function that Python's current thread was running, or the last line. In a long
-    line `` ... `` replaces the middle.
+    The line is, in this order of preference, the first line of a fatal error, the exception of the
+    last traceback, the function that Python's current thread was running, or the last line. If the
+    line has more than REASON_CHARACTERS characters, `` ... `` replaces its middle.
     """
     line = _LINE_PREFIX.sub("", _reason_line(log)).strip()
     half = REASON_CHARACTERS // 2
@@ -201,7 +204,8 @@ def _first_matching_line(pattern: re.Pattern[str], log: str) -> str:
 def _innermost_call(log: str) -> str:
     """Return the function that the current thread was running, such as ``in wait (a.py, line 12)``.
 
-    It is read from a stack that Python's faulthandler printed; empty if the log has no such stack.
+    The function is read from a stack of calls that Python's faulthandler printed into `log`. The
+    text is empty if the log has no such stack.
     """
     threads = list(_THREAD_LINE.finditer(log))
     if not threads:

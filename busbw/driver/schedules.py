@@ -2,8 +2,8 @@
 
 In a round each framework is launched once, or once for each of two stacks, and a launch measures
 all cases of the framework. If a worker dies, the case that it measured gets a Failure, and a new
-process measures the remaining cases. Each result is kept as soon as it is known, so an interrupted
-session has the results so far.
+process measures the remaining cases. Each result is kept as soon as the result is known, so an
+interrupted session has the results so far.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _REPLY_TYPES: Mapping[str, type] = {
 
 
 class Side(enum.StrEnum):
-    """The role of a stack; a stack that is measured by itself is the candidate."""
+    """The role of a measured stack; a stack that is measured by itself is the candidate."""
 
     REFERENCE = "reference"
     CANDIDATE = "candidate"
@@ -42,10 +42,12 @@ class Side(enum.StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stack:
-    """A stack to measure.
+    """A stack (Python, frameworks, packages and flags) to measure.
 
-    `worker_specs` maps each framework to how its workers are started. `injection` is a loss to
-    cause on purpose in its workers, None for no loss.
+    Attributes:
+        worker_specs: How the workers of each framework are started, by the framework.
+        injection: A loss to cause on purpose in the workers; None for no loss.
+
     """
 
     worker_specs: Mapping[str, WorkerSpec]
@@ -54,11 +56,11 @@ class Stack:
 
 @dataclass
 class Schedule:
-    """Runs rounds of launches that measure `cases`, and collects their results.
+    """The rounds of launches that measure the cases of a session, and the results so far.
 
-    Args:
+    Attributes:
         executor: The executor that starts and ends the workers.
-        cases: The environment key on which each case was resolved, by the case.
+        cases: The cases to measure, each with the environment key of its devices.
         plan: The number of rounds and samples, and the seed of the random order.
         stacks: The candidate, or the reference and the candidate to interleave.
         can_overlap: Whether two workers can use the devices at the same time. Otherwise two stacks
@@ -66,8 +68,8 @@ class Schedule:
         on_progress: A function that is called before each measurement of a case, with a text on the
             progress: the present and the planned rounds, the present and the planned measurements,
             and the case. The measurements of a case with two stacks count twice.
-        observers: Functions that are called with each case after it was measured, and with None
-            before the first case of a launch.
+        observers: Functions that are called with each case after the case was measured, and with
+            None before the first case of a launch.
 
     """
 
@@ -92,11 +94,11 @@ class Schedule:
         self._shuffler = random.Random(self.plan.seed)
 
     def run(self) -> None:
-        """Measure all cases in as many rounds as the plan has."""
+        """Measure all cases in the `plan.launches` rounds of the plan."""
         self.run_rounds(tuple(self.cases), self.plan.launches)
 
     def run_rounds(self, cases: Sequence[Case], rounds: int) -> None:
-        """Measure `cases` in `rounds` additional rounds.
+        """Measure `cases` in as many additional rounds as `rounds` says.
 
         No worker is left running at the end, even after an error.
         """
@@ -109,7 +111,10 @@ class Schedule:
             self._close_previous_group()
 
     def measurements(self, side: Side = Side.CANDIDATE) -> tuple[Measurement, ...]:
-        """Return the results of each case so far, with the stack `side`."""
+        """Return a Measurement of each case: its results so far with the stack `side`.
+
+        The Measurements have the order of `cases`. A case that was not measured has no results.
+        """
         results = {case: self._results.get((side, case), []) for case in self.cases}
         return tuple(
             Measurement(
@@ -145,9 +150,9 @@ class Schedule:
             self._is_largest_first = not (self._is_paired or self._is_largest_first)
 
     def _run_launch(self, framework: str, cases: Sequence[Case], sides: Sequence[Side]) -> None:
-        """Measure all `cases` of a framework with the stacks `sides`.
+        """Measure all `cases` of a framework with the stacks `sides`, in this order of cases.
 
-        If a worker dies, new workers measure the remaining cases. If the workers cannot be started,
+        If a worker dies, new workers measure the remaining cases. If workers do not become ready,
         each remaining case gets the failure. If a single stack is measured and `can_overlap` is
         true, a worker exits only after the worker of the next launch is ready. A virtual machine
         then has no time to return the released memory to its host.
@@ -170,10 +175,17 @@ class Schedule:
     def _start_groups(
         self, framework: str, sides: Sequence[Side], attempt: int
     ) -> tuple[Mapping[Side, Group], Mapping[Side, Failure]]:
-        """Start the workers of all `sides` at the same time, and wait until they are ready.
+        """Start the workers of all `sides` at the same time, and wait until the workers are ready.
 
-        `attempt` is 1, and larger if earlier workers of this launch died. Returns the groups by
-        side, and the failure of the first side that did not become ready, if any, by its side.
+        Args:
+            framework: The framework of the workers.
+            sides: The stacks, whose workers are started in this order.
+            attempt: 1, or a larger number if earlier workers of this launch died.
+
+        Returns:
+            The groups by side, and the failure of the first side whose workers did not become
+            ready, by its side. The second dictionary is empty if all workers are ready.
+
         """
         groups: dict[Side, Group] = {}
         with self.executor.time_phase("starting"):
@@ -195,7 +207,10 @@ class Schedule:
         return groups, {}
 
     def _measure_cases(self, groups: Mapping[Side, Group], cases: Sequence[Case]) -> Sequence[Case]:
-        """Measure `cases` until a worker dies; return the cases after the case that it measured."""
+        """Measure `cases` until a worker dies, and return the cases that were not begun.
+
+        The result is empty if no worker died.
+        """
         self._notify_observers(None)
         for index, case in enumerate(cases):
             count = f"{sum(map(len, self._results.values())) + 1}/{self._planned_count}"
@@ -253,9 +268,12 @@ class Schedule:
             self._send_request(side, groups[side], case, "close")
 
     def _send_request(self, side: Side, group: Group, case: Case, name: str) -> Any:
-        """Send the request `name` for a case to the group of a stack, and return the reply.
+        """Send a request for a case to `group`, and return the reply.
 
-        If the reply is a Run or a Failure, it is added to the results of the case.
+        `name` is the name of the request, a key of _REPLY_TYPES such as ``measure``.
+
+        If the reply is a Run or a Failure, the reply is added to the results of the case with the
+        stack `side`, to which `group` belongs.
         """
         values: dict[str, object] = {}
         if name in ("measure", "open"):
@@ -279,21 +297,22 @@ class Schedule:
             self.executor.close_group(group)
 
 
-# A case is large if the payloads of all its ranks have more bytes: allocating its memory takes
-# seconds.
+# A case is large if the payloads of all its ranks have at least this many bytes: allocating its
+# memory takes seconds.
 LARGE_BYTES = 2**30
 
 
 def shuffle_cases(
     cases: Sequence[Case], shuffler: random.Random, *, is_largest_first: bool
 ) -> list[Case]:
-    """Return `cases` in random order, but with the large cases at one end, sorted by size.
+    """Return `cases` in the random order of `shuffler`, but with the large cases at one end.
 
-    With `is_largest_first` the launch begins with the largest case, otherwise it ends with the
-    largest case. If the orders of successive launches alternate, large cases follow each other, and
-    each large case reuses the memory that the previous case released. Memory that was in use a
-    moment ago is available at once. Memory that a virtual machine has returned to its host comes
-    back at half a GiB/s (observed), which would take most of the time of a session.
+    Large cases (LARGE_BYTES) are sorted by size. With `is_largest_first` the order begins with the
+    largest case, otherwise the order ends with the largest case. If the orders of successive
+    launches alternate, large cases follow each other, and each large case reuses the memory that
+    the previous case released. Memory that was in use a moment ago is available at once. Memory
+    that a virtual machine has returned to its host comes back at half a GiB/s (observed), which
+    would take most of the time of a session.
     """
     shuffled = shuffler.sample(cases, len(cases))
     # Small cases have equal keys, so that they keep their random order.
@@ -304,5 +323,5 @@ def shuffle_cases(
 
 
 def total_payload_bytes(case: Case) -> int:
-    """Return the bytes of the payload of all ranks together."""
+    """Return the sum of the payloads of all ranks, in bytes."""
     return case.payload_bytes * case.ranks

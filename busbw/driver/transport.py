@@ -1,9 +1,9 @@
-"""The interface to worker processes on any host: start them, send requests, check replies.
+"""The interface to worker processes on any host: start workers, send requests, check replies.
 
-A transport starts workers on this host or on other hosts. It implements the classes Transport and
-Worker, and groups and schedules use only these classes. A worker runs a framework under an
-interpreter of the user, so its output is not trusted: anything but a valid reply to the request
-ends the process, and is never part of a result.
+A transport starts workers on this host or on other hosts. Each kind of transport implements the
+abstract classes Transport and Worker, and groups and schedules use only these classes. A worker
+runs a framework under an interpreter of the user, so the worker's output is not trusted: anything
+but a valid reply to the request ends the process, and is never part of a result.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ MOST_REPLY_BYTES = 16 * 2**20
 
 
 class HostError(Exception):
-    """An error of a host that cannot measure. The message is the sentence that the user reads."""
+    """An error because of which a host cannot measure; the message is a sentence for the user."""
 
 
 class HostLostError(HostError):
-    """The loss of a host or worker, which has ended or does not reply.
+    """The loss of a host or of a worker that has ended or does not reply.
 
-    Before the first measurement all cases fail. Later, measuring ends, and the cases with too few
-    launches fail.
+    If a host is lost before the first measurement, all cases fail. If a host is lost later,
+    measuring ends, and only the cases with too few launches fail.
     """
 
 
@@ -50,17 +50,18 @@ class IncomparableHostsError(HostError):
 class WorkerSpec:
     """The command, the devices and the environment with which the workers of a launch are started.
 
-    Args:
-        framework: The name of the framework.
-        python: The path of the Python; empty for the Python of the process that starts the worker.
-        service: The service of the worker: a name in the table SERVICES of `busbw.worker.serve`, or
-            in the table WORKER_SERVICES of an extension.
+    Attributes:
+        framework: The name of the framework that the workers import, such as ``jax``.
+        python: The path of the workers' interpreter; empty for the interpreter of the process that
+            starts the workers.
+        service: The kind of work that the workers do: a name in the table SERVICES of
+            `busbw.worker.serve`, or in the table WORKER_SERVICES of an extension.
         device: The class of device to use, such as ``gpu``; empty to let the framework choose.
         ranks: The number of ranks of all processes together; None for the default of the device.
-        cluster: The number of processes of a launch, which have equal numbers of ranks, and of the
-            GPUs that they share; ALONE for a single process that belongs to no group.
-        environment: Environment variables to set. The worker inherits all others from the process
-            that starts it.
+        cluster: How many processes a launch has, and how many GPUs these processes share. All
+            processes have equally many ranks. ALONE is a single process that belongs to no group.
+        environment: Environment variables to set. The workers inherit all other variables from the
+            process that starts the workers.
         unset_variables: The names of inherited environment variables to remove.
         default_variables: Environment variables to set if they are neither inherited nor in
             `environment`.
@@ -81,8 +82,9 @@ class WorkerSpec:
 class Ending(enum.StrEnum):
     """A way to end a worker process.
 
-    CLOSE: close its channel, so that it exits by itself. STACK: let it print the stacks of its
-    threads, and then kill it. KILL: kill it at once.
+    CLOSE: close the worker's channel of requests, so that the worker exits by itself. STACK: let
+    the worker print the stacks of its threads, and then kill the worker. KILL: kill the worker at
+    once.
     """
 
     CLOSE = "close"
@@ -92,22 +94,22 @@ class Ending(enum.StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Exit:
-    """The end of a worker process, and its circumstances.
+    """The end of a worker process: its exit code, and the known circumstances.
 
-    Args:
+    Attributes:
         exit_code: The exit code, negative for a signal. None if the process had to be killed,
-            because it hung or sent an invalid reply, and None if the host is lost.
-        log: The last characters of the process's log.
+            because the process hung or sent an invalid reply, and None if the host is lost.
+        log: The end of the process's log, as text.
         reason: The line of the log that says why the process ended, empty if unknown.
         oom_kills: The number of processes on the host that the kernel killed for lack of memory
             since the last request.
-        pids_max: The limit on processes and threads if it was reached since the last request,
-            otherwise None.
-        waited_s: The seconds since the last request was sent.
-        reply_error: The error in the reply, empty if no invalid reply was received.
-        is_stopped: Whether a signal such as SIGSTOP had stopped the process.
-        host_loss: The reason why the host cannot be reached any more; empty if it can be reached.
-            The other fields are unknown for a process on a lost host.
+        pids_max: The limit on the number of processes and threads, if the limit was reached since
+            the last request. Otherwise None.
+        waited_s: The seconds from the last request until the process was ended.
+        reply_error: The error in an invalid reply; empty if no invalid reply was received.
+        is_stopped: Whether the process hung because a signal such as SIGSTOP had stopped it.
+        host_loss: The reason why the host of the process cannot be reached any more. Empty if the
+            host can be reached. On a lost host, the other fields are unknown.
 
     """
 
@@ -126,8 +128,11 @@ class Exit:
 class Request(Generic[T_co]):
     """A request to a worker, such as ``measure``.
 
-    `values` maps the names of the request's arguments to their values. The reply to the request has
-    the type `reply_type`, or is a Failure.
+    Attributes:
+        name: The name of the request.
+        reply_type: The type of the reply, unless the reply is a Failure.
+        values: The arguments of the request, by the name of the argument.
+
     """
 
     name: str
@@ -135,14 +140,14 @@ class Request(Generic[T_co]):
     values: Mapping[str, object] = field(default_factory=dict)
 
     def json_line(self) -> bytes:
-        """Return the request as a line of JSON."""
+        """Return the request as a line of JSON in UTF-8, with the line end."""
         values = {name: wire.to_json(value) for name, value in self.values.items()}
         return json.dumps({"request": self.name, **values}).encode() + b"\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A worker's checked reply: `answer` is a value of the requested type, or a Failure."""
+    """A checked reply of a worker: `answer` is a Failure, or has the type that was requested."""
 
     answer: Any
 
@@ -150,8 +155,12 @@ class Reply:
 class Worker(ABC):
     """A worker process on this host or on another host, whose replies are checked.
 
-    `host` is the name of the other host, empty for this host. `launch` names the process. A
-    subclass implements how requests are sent, replies are read and the process is ended.
+    A subclass implements how requests are sent, replies are read and the process is ended.
+
+    Attributes:
+        host: The name of the worker's host, if the worker runs on another host. Empty on this host.
+        launch: The id of the launch, with the name of the process if the launch has several.
+
     """
 
     host: str = ""
@@ -165,8 +174,8 @@ class Worker(ABC):
     def send(self, request: Request[Any] | None) -> None:
         """Send `request` without waiting for the reply, which `receive` reads.
 
-        With None nothing is sent, and the next reply is the first reply of the worker, which says
-        that the worker is ready.
+        None sends nothing, and expects the first reply of the worker, which says that the worker is
+        ready.
         """
         self._sent_at_s = time.monotonic()
         self._reply_type = NoneType if request is None else request.reply_type
@@ -174,10 +183,10 @@ class Worker(ABC):
             self.write(request.json_line())
 
     def receive(self) -> Reply | Exit | None:
-        """Wait for bytes of the worker; return its reply, or None if the reply is incomplete.
+        """Wait for the next bytes of the worker, and return its reply.
 
-        Returns an Exit if the process has ended, or if the bytes are not a valid reply to the
-        request. In the second case the process is killed.
+        Returns None if the reply is still incomplete. Returns an Exit if the process has ended, or
+        if the bytes are not a valid reply to the request. In the second case the process is killed.
         """
         content = self.read()
         if not content:
@@ -189,14 +198,14 @@ class Worker(ABC):
             return replace(self.end_and_wait(Ending.KILL), exit_code=None, reply_error=str(error))
 
     def end_and_wait(self, ending: Ending) -> Exit:
-        """End the process as `ending` says, wait for it, and return how it ended."""
+        """End the process as `ending` says, wait until the process has ended; return the Exit."""
         waited_s = time.monotonic() - self._sent_at_s
         is_stopped = ending is Ending.STACK and self.is_stopped
         self.request_end(ending)
         return replace(self.wait(), waited_s=waited_s, is_stopped=is_stopped)
 
     def _add_to_reply(self, content: bytes) -> Reply | None:
-        """Add `content` to the reply, and return the reply, or None while it is incomplete.
+        """Add the bytes `content` to the reply; return the reply, or None while incomplete.
 
         Raises WireError for an invalid reply.
         """
@@ -218,38 +227,38 @@ class Worker(ABC):
 
     @abstractmethod
     def fileno(self) -> int:
-        """Return a file descriptor for `select.poll`; it is readable when `read` need not wait."""
+        """Return a file descriptor for `select.poll`, readable as soon as `read` need not wait."""
 
     @abstractmethod
     def write(self, line: bytes) -> None:
-        """Send the line of a request without waiting.
+        """Send `line`, a request as JSON with the line end, without waiting.
 
         A part of the line is lost if the process does not read its requests.
         """
 
     @abstractmethod
     def read(self) -> bytes:
-        """Wait for the next bytes of a reply; return ``b""`` after the last reply of a process."""
+        """Wait for the next bytes of a reply; return ``b""`` if the process sends no more bytes."""
 
     @abstractmethod
     def request_end(self, ending: Ending) -> None:
-        """Begin to end the process, without waiting for its end.
+        """Begin to end the process as `ending` says, without waiting for the end of the process.
 
-        Any thread may call this. Afterwards `read` returns ``b""``.
+        Any thread may call this method. Afterwards `read` returns ``b""``.
         """
 
     @abstractmethod
     def wait(self) -> Exit:
-        """Wait for the end of the process, which `request_end` has begun, and return how it ended.
+        """Wait until the process has ended, and return its Exit; `request_end` was called before.
 
-        The process is killed if it does not end within its grace period.
+        The process is killed if the process does not end within its grace period.
         """
 
 
 def parse_reply(line: bytes, reply_type: type) -> Reply:
-    """Parse the line of a reply, whose value must be of the type `reply_type` or a Failure.
+    """Return the Reply in `line`, a line of JSON whose value must be a `reply_type` or a Failure.
 
-    Raises WireError with the expected type if the line is not such a reply.
+    Raises WireError, which names the expected types, if the line is not such a reply.
     """
     document = wire.parse_json(line)
     if not isinstance(document, dict) or set(document) != {"reply", "value"}:
@@ -269,7 +278,10 @@ def parse_reply(line: bytes, reply_type: type) -> Reply:
 
 
 class Transport(ABC):
-    """Starts worker processes on one or more hosts."""
+    """A way to start worker processes on one or more hosts.
+
+    For `join`, `lock` and `close` this base class does nothing, as for workers on this host.
+    """
 
     def join(self, wait_s: float) -> None:  # noqa: B027 this host takes part
         """Connect to all hosts.
@@ -280,7 +292,7 @@ class Transport(ABC):
     def lock(  # noqa: B027 the session has locked this host
         self, wait_s: float, report: Callable[[str], None] = lambda text: None
     ) -> None:
-        """Keep other sessions from measuring on the hosts, until the transport is closed.
+        """Keep other sessions from measuring on the other hosts, until the transport is closed.
 
         `report` is called with a sentence for the user before waiting for another session. Raises
         HostError if another session still measures after `wait_s` seconds.
@@ -291,37 +303,43 @@ class Transport(ABC):
 
     @abstractmethod
     def cluster_members(self, cluster: Cluster) -> tuple[ClusterMember, ...]:
-        """Return the members of `cluster`, with addresses by which they reach each other."""
+        """Return a member for each process of `cluster`, with the addresses of all members."""
 
     @abstractmethod
     def start(
         self, worker_spec: WorkerSpec, launch: LaunchId, member: ClusterMember | None
     ) -> Worker:
-        """Start a worker process as `worker_spec` says, and return it without waiting.
+        """Start a worker process as `worker_spec` says, and return the worker before it is ready.
 
-        `member` says which process of a group it is; None is a single process. Raises HostError if
-        the worker cannot be started.
+        `launch` is the id of the launch. `member` says which process of a group the worker is; None
+        means a single process. Raises HostError if the worker cannot be started.
         """
 
 
 class HostsTransport(Transport):
     """A transport that starts workers on several hosts.
 
-    `names` are the names of the hosts in the order of their indices, empty before `join`.
+    Attributes:
+        names: The names of the hosts in the order of their indices; empty before `join`.
+
     """
 
     names: Sequence[str] = ()
 
     @abstractmethod
     def for_hosts(self, indices: Sequence[int]) -> Transport:
-        """Return a transport that starts workers only on the hosts with these indices."""
+        """Return a transport that starts workers only on the hosts with the given indices."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hosts:
-    """The hosts that options name: their number, and a function that makes their transport.
+    """The hosts that options name, before the session connects to these hosts.
 
-    The function `make_transport` takes the folder of a session, whose files are sent to the hosts.
+    Attributes:
+        count: The number of hosts.
+        make_transport: Returns a transport to the hosts. The argument is the private folder of the
+            session, whose files are sent to the hosts.
+
     """
 
     count: int

@@ -1,8 +1,8 @@
 """Optional features (extensions), each in a folder that can be deleted.
 
-The core imports no extension. The `__init__` of an extension declares in tables what the extension
-adds. Each entry has a name and the text ``"module:value"``, where the module is a file of the
-extension. A module is imported only when its value is needed. The tables are
+The core imports no extension. The `__init__` of an extension declares its additions in tables,
+which are dictionaries. Each entry maps a name to a text ``"module:value"``, where the module is a
+file of the extension. A module is imported only when its value is needed. The tables are
 
 - HOOKS: functions that the core calls by their names. `hosts_of` returns the hosts of a session.
   `check_host` checks this host before devices are looked for. `build_references` and
@@ -20,8 +20,8 @@ extension. A module is imported only when its value is needed. The tables are
   Finding (`busbw.judge.decision`). A Finding may give the verdict extra values.
 - VALUES: the types of extra values of sessions, verdicts, launches, baselines and lines of the
   history, by the name of the value. Values of the same name have the same type.
-- COLUMNS: figures (`busbw.report.figures`) that follow the figures of times in tables, by the name
-  of an extra value of the verdict.
+- COLUMNS: figures (columns, `busbw.report.figures`) that follow the figures of times in tables, by
+  the name of an extra value of the verdict.
 - FIGURES: figures that replace the figures of times, by the name of an extra value of the verdict.
 - VIEWS: functions that return a View (`busbw.session.record`), by the name of the option that
   requests the file.
@@ -48,24 +48,27 @@ from busbw import wire
 
 
 def load_functions(name: str, table: str = "HOOKS") -> list[Callable[..., Any]]:
-    """Load the functions that extensions declare as `name` in their tables `table`."""
+    """Return the functions that extensions declare by `name` in their tables `table`.
+
+    Extensions are in alphabetical order. The list is empty if no extension declares the name.
+    """
     return [pkgutil.resolve_name(path) for key, path in _declarations(table) if key == name]
 
 
 def load_table(table: str, name: str = "") -> dict[str, Any]:
-    """Map names to the values that extensions declare for them in their tables `table`.
+    """Return the values that extensions declare in their tables `table`, by name.
 
-    With a `name` only the value of this name is loaded.
+    If `name` is not empty, only the value of this name is loaded and returned.
     """
     paths = {key: path for key, path in _declarations(table) if name in ("", key)}
     return {key: pkgutil.resolve_name(path) for key, path in paths.items()}
 
 
 def with_declared_types(values: Mapping[str, object], location: str) -> Mapping[str, object]:
-    """Convert extra values from data of JSON to the types that the tables VALUES declare.
+    """Convert extra values, by name, from data of JSON to the types that the tables VALUES declare.
 
-    The value of an extension that is not installed stays plain data. Raises WireError, whose
-    message begins with `location`, if a value does not have the declared type.
+    A value that no installed extension declares stays plain data. Raises WireError, whose message
+    begins with `location`, if a value does not have the declared type.
     """
     return {
         name: wire.from_json(_declared_type(name), value, f"{location}.{name}")
@@ -84,7 +87,11 @@ def declared_names(table: str) -> list[str]:
 
 
 def _declarations(table: str) -> Iterator[tuple[str, str]]:
-    """Yield each name that extensions declare in their table `table`, and the path of its value."""
+    """Yield each name that extensions declare in their tables `table`, and the path of its value.
+
+    A path is a text such as ``busbw.extensions.soak.mode:value``. An extension is left out if an
+    extension in its NEEDS is missing.
+    """
     present = {extension.name for extension in pkgutil.iter_modules(__path__)}
     for extension in sorted(present):
         module = import_module(f"{__name__}.{extension}")

@@ -1,6 +1,7 @@
 """The descriptors of the frameworks, each in a file of this folder.
 
-A descriptor holds the properties of a framework that are known without importing it.
+A descriptor (`busbw.model.case.Framework`) holds the facts about a framework that are known without
+importing the framework.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from busbw.model.case import Framework
 
 
 def _load_descriptors() -> dict[str, Framework]:
-    """Import the descriptors in this package, and map the names of frameworks to them.
+    """Return the descriptor of each framework by name, imported from the files of this folder.
 
     Scripted frameworks, which are measured only if an option names them, come last.
     """

@@ -1,4 +1,4 @@
-"""The framework JAX, with `jax.lax.psum` and the other collectives of `jax.lax`."""
+"""The framework JAX: its all-reduce is `jax.lax.psum`, and it has the other collectives, too."""
 
 from __future__ import annotations
 

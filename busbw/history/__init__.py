@@ -2,5 +2,5 @@
 
 Lines are only ever appended, and the lines of a session are written together. Files are read as
 strictly as baselines. `files` appends and reads lines, `levels` finds the levels of cases over
-time. No case is judged here.
+time, and `texts` describes failures and changes of levels. No case is judged here.
 """

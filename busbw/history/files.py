@@ -1,10 +1,10 @@
 """The folder of the history: a file for each machine and year, to which lines are appended.
 
-A line has the times of a case in a session, its verdict, and its stack. Lines are appended under a
-lock, and the file is replaced atomically, so that it has all lines of a session or none. If the
-last line is incomplete, because a copy was cut short, the next session begins on a new line, and
-reading the file raises an error with the number of the incomplete line. Nothing is appended to a
-file with lines of another format.
+A line has the times of a case in a session, the verdict on the case, and the stack. Lines are
+appended under a lock, and the file is replaced atomically, so that the file has all lines of a
+session or none. If the last line is incomplete, because a copy was cut short, the next session
+begins on a new line, and reading the file raises an error with the number of the incomplete line.
+Nothing is appended to a file with lines of another format.
 """
 
 from __future__ import annotations
@@ -38,19 +38,22 @@ class Line(Record):
     """A line of the history: the record of a case in a session, and its verdict.
 
     Attributes:
-        session: The name of the session.
-        device: The class of device.
+        session: The name of the session, which is the same in all its lines.
+        device: The class of the device: CPU, GPU or TPU.
         case: The case.
-        outcome: The outcome of the case; NO_BASELINE for a reference, which is not judged.
-        session_outcome: The verdict of the session, the first of `session_outcomes`.
+        outcome: The outcome of the case; NO_BASELINE for a reference stack, which is not judged.
+        session_outcome: The main outcome of the session: the first of `session_outcomes`.
         session_outcomes: All outcomes of the session that apply.
-        failure: The reason why there are no times; None with times.
-        ratio: The time divided by the time of the reference; None without a comparison.
-        injected: The text of the injection; empty without one.
+        failure: The kind of failure if the case has no times; None with times.
+        ratio: The time divided by the expected time, or by the time of the interleaved reference;
+            None without a comparison.
+        injected: The text of the injection, such as ``delay:5%``; empty without an injection.
         paired: Whether two stacks were interleaved.
-        baseline_date: The date of the baseline; empty without a baseline.
-        stack: The digest of the locked reference stack; empty without such a stack.
-        is_reference: Whether the times are those of the reference.
+        baseline_date: The date of the baseline with which the case was compared; empty without a
+            baseline.
+        stack: The digest of the locked reference stack that was interleaved; empty without such a
+            stack.
+        is_reference: Whether the times are those of the reference stack.
         changed: The flags that options changed on purpose, as text; empty without such a flag.
 
     """
@@ -74,27 +77,31 @@ class Line(Record):
     def is_ordinary(self) -> bool:
         """Whether the times can be compared with times of other sessions.
 
-        They cannot if something was injected, or if the stack was interleaved with a stack that is
-        not locked, which may be another stack each time.
+        Times cannot be compared if a loss was injected, or if the stack was interleaved with a
+        stack that is not locked, because the other stack may differ from session to session.
         """
         return not self.injected and (bool(self.stack) or not self.paired)
 
     @property
     def has_change(self) -> bool:
-        """Whether the case, or all cases of the session together, left the expected time."""
+        """Whether the case, or all cases of the session together, became slower or faster."""
         return self.outcome in (Outcome.REGRESSED, Outcome.IMPROVED) or any(
             outcome in _SHARED_CHANGES for outcome in self.session_outcomes
         )
 
     @property
     def text(self) -> str:
-        """The line as JSON, without the newline."""
+        """The line as JSON text, without the newline at the end."""
         document = {"document": DOCUMENT, "version": wire.VERSION, **wire.to_json(self)}
         return json.dumps(document, separators=(",", ":"))
 
 
 def parse_line(text: str | bytes, location: str) -> Line:
-    """Parse the text of a line. Raises WireError, beginning with `location`, if it is not valid."""
+    """Parse the JSON text of a line.
+
+    Raises WireError if the text is not valid. The message begins with `location`, the place of the
+    line, such as ``line 7``.
+    """
     try:
         raw = wire.parse_json(text)
         wire.check_document(raw, DOCUMENT, _REMEDY)
@@ -112,10 +119,15 @@ def parse_line(text: str | bytes, location: str) -> Line:
 class Series:
     """The key of a series: sessions of a framework whose times can be compared with each other.
 
-    `stack` is the digest of the locked reference stack with which the framework was interleaved. It
-    is empty if the framework was measured alone. Times with and without a reference belong to
-    different series, because two interleaved stacks slow each other down. `is_reference` says that
-    the times are those of the reference.
+    Times with and without an interleaved reference belong to different series, because two
+    interleaved stacks slow each other down.
+
+    Attributes:
+        framework: The name of the framework.
+        stack: The digest of the locked reference stack with which the framework was interleaved;
+            empty if the framework was measured alone.
+        is_reference: Whether the series has the times of the reference stack, not of the candidate.
+
     """
 
     framework: str
@@ -124,7 +136,7 @@ class Series:
 
     @classmethod
     def of_line(cls, line: Line) -> Series:
-        """Return the series to which a line belongs."""
+        """Return the key of the series to which a line belongs."""
         return cls(framework=line.case.framework, stack=line.stack, is_reference=line.is_reference)
 
     @property
@@ -138,9 +150,9 @@ class Series:
 
 
 def comparable_sessions(lines: Iterable[Line], series: Series) -> list[Session]:
-    """Return the sessions of `series` in `lines`, in the order of their lines.
+    """Return the sessions of `series` that have lines in `lines`, in the order of these lines.
 
-    Lines without times, and lines whose times cannot be compared, are left out.
+    Lines without times, and lines whose times cannot be compared (`is_ordinary`), are left out.
     """
     sessions: dict[str, dict[Case, Line]] = {}
     for line in lines:
@@ -162,14 +174,14 @@ class HistoryError(Exception):
 
 
 def _check_no_link(folder: Path) -> None:
-    """Raise HistoryError if a folder is a link, which may lead out of the history."""
+    """Raise HistoryError if `folder` or its parent is a link, which may lead out of the history."""
     for part in (folder, folder.parent):
         if part.is_symlink():
             raise HistoryError(f"{part} is a link, expected a folder; make --history the link")
 
 
 def append_lines(root: Path, key: EnvironmentKey, lines: Sequence[Line]) -> Path:
-    """Append the `lines` of a session, at least one, and return the path of the file.
+    """Append one or more `lines` of a session to the history, and return the path of the file.
 
     `root` is the folder of the history, and `key` names the machine. Raises HistoryError if the
     lines cannot be written; then the file has no line of the session.
@@ -192,8 +204,9 @@ def append_lines(root: Path, key: EnvironmentKey, lines: Sequence[Line]) -> Path
 
 
 def _parse_lines(path: Path, line_numbers: Mapping[bytes, int]) -> list[Line]:
-    """Parse lines of the file `path`; `line_numbers` contains the line number of each text.
+    """Parse the lines of the file `path`, whose texts are the keys of `line_numbers`.
 
+    The values are the numbers of the lines in the file, for messages. Empty texts are left out.
     Raises HistoryError for an invalid line.
     """
     with storage.reraise_as(HistoryError, wire.WireError, where=f"{path}: "):
@@ -212,7 +225,8 @@ def read_all_machines(root: Path) -> dict[str, tuple[Line, ...]]:
 def machine_folders(root: Path) -> tuple[str, ...]:
     """Return the names of the machines that have a history: their folders below `root`.
 
-    Raises HistoryError if there is no folder `root`, or it cannot be read.
+    A name is such as ``tpu-v5-lite/4r``. Raises HistoryError if the folder `root` is missing or
+    cannot be read.
     """
     if not root.is_dir():
         raise HistoryError(f"there is no folder {root}")
@@ -223,10 +237,10 @@ def machine_folders(root: Path) -> tuple[str, ...]:
 
 
 def read_folder(folder: Path, first_year: int = 0) -> tuple[Line, ...]:
-    """Read the lines of a machine's folder, oldest first, from `first_year` on.
+    """Read the lines of a machine's folder, oldest first, without the years before `first_year`.
 
-    A folder that is missing has no lines. Raises HistoryError if a file cannot be read or has an
-    invalid line, or if the folder is a link.
+    The result is empty if the folder is missing. Raises HistoryError if a file cannot be read or
+    has an invalid line, or if the folder is a link.
     """
     _check_no_link(folder)
     with storage.reraise_as(HistoryError, storage.InputError, where=f"{folder}: "):
@@ -237,7 +251,10 @@ def read_folder(folder: Path, first_year: int = 0) -> tuple[Line, ...]:
 
 
 def _read_lines(path: Path) -> list[Line]:
-    """Read the lines of a file, without repetitions of a line. Raises HistoryError."""
+    """Read the lines of a file, and drop each line that repeats an earlier line.
+
+    Raises HistoryError if the file cannot be read, has an invalid line, or is not named for a year.
+    """
     if not _YEAR_FILE.fullmatch(path.name):
         raise HistoryError(f"{path}: expected a file named for a year, such as 2026.jsonl")
     numbers: dict[bytes, int] = {}
@@ -247,7 +264,10 @@ def _read_lines(path: Path) -> list[Line]:
 
 
 def _read_content(path: Path) -> bytes:
-    """Read the bytes of a history file. Raises HistoryError, also for a merge conflict of Git."""
+    """Read the bytes of a history file.
+
+    Raises HistoryError if the file cannot be read, or has the markers of a merge conflict of Git.
+    """
     with storage.reraise_as(HistoryError, storage.InputError, where=f"{path}: "):
         content = storage.read(path, MAX_FILE_BYTES)
     conflict = wire.git_leftover_text(content)
@@ -263,17 +283,23 @@ _DATE_TOLERANCE = datetime.timedelta(days=1)
 
 
 def _check_reason(reason: str) -> None:
+    """Raise ValueError if `reason` is empty or has only spaces."""
     if not reason.strip():
         raise ValueError("expected the reason of the change, got an empty text")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AcknowledgedChange:
-    """A change of levels that the user accepts with a `reason`.
+    """A change of levels that the user accepts with a reason, in ``acknowledged.toml``.
 
-    `since` is the day on which the change began. Levels are computed from sessions since that day.
-    The change concerns the cases and machines whose names match the shell patterns `case`, such as
-    ``jax.all_reduce.*``, and `machine`, such as ``tpu-v5-lite/*``.
+    Attributes:
+        since: The day on which the change began. Levels are computed from sessions since this day.
+        reason: The user's reason.
+        case: The shell pattern that the names of changed cases match, such as
+            ``jax.all_reduce.*``.
+        machine: The shell pattern that the names of changed machines match, such as
+            ``tpu-v5-lite/*``.
+
     """
 
     since: Date
@@ -283,28 +309,33 @@ class AcknowledgedChange:
 
     @property
     def began(self) -> datetime.datetime:
+        """The beginning of the day `since` (UTC)."""
         return datetime.datetime.fromisoformat(self.since).replace(tzinfo=datetime.UTC)
 
     def matches(self, case: str, machine: str) -> bool:
-        """Return whether the change applies to a case on a machine, given both names."""
+        """Return whether the change applies to a case on a machine, given the names of both."""
         return fnmatch.fnmatchcase(case, self.case) and fnmatch.fnmatchcase(machine, self.machine)
 
     def explains(self, began: datetime.datetime) -> bool:
-        """Return whether this change is the reason for a level that changed at `began`."""
+        """Return whether the change explains a level that changed at `began`, by the dates.
+
+        `began` may be up to a day before the day `since`, or on the day after it.
+        """
         return self.began - _DATE_TOLERANCE <= began < self.began + 2 * _DATE_TOLERANCE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _AcknowledgedFile:
-    """The content of ``acknowledged.toml``: changes that the user accepted with a reason."""
+    """The content of ``acknowledged.toml``: `change` has the acknowledged changes."""
 
     change: tuple[AcknowledgedChange, ...] = ()
 
 
 def read_acknowledged(root: Path) -> tuple[AcknowledgedChange, ...]:
-    """Read the acknowledged changes in `root`, the folder of baselines; empty without a file.
+    """Read the acknowledged changes in the folder of baselines `root`; empty without such a file.
 
-    Users write the file ``acknowledged.toml``. Raises HistoryError if it is not valid.
+    Users write the file ``acknowledged.toml``. Raises HistoryError if the file is not valid. An
+    example of the file:
 
         [[change]]
         since = 2026-11-03

@@ -1,7 +1,8 @@
 """The levels of cases over time, computed from the lines of the history.
 
-Two kinds of lines do not count, because their times cannot be compared: lines of sessions that were
-slowed down on purpose, and lines of a stack that was interleaved with an unlocked stack.
+A level is the time of a case between two changes. Two kinds of lines do not count, because their
+times cannot be compared: lines of cases that were slowed down on purpose, and lines of a stack that
+was interleaved with an unlocked stack.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ _SESSIONS_FOR_USUAL_NOISE = 8
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LevelChange:
-    """A change of a level.
+    """A change of the level of a case, or of most cases together.
 
     Attributes:
-        began: When the first session with the new level began.
-        log_ratio: The logarithm of the new level over the old level.
+        began: When the first session with the new level began (UTC).
+        log_ratio: The logarithm of the new level over the old level; above 0 if slower.
         session_count: The number of sessions with the new level.
-        stack_changes: The changes of the stack in the first session with the new level, such as
-            ``jaxlib 0.10.1 -> 0.10.2``.
+        stack_changes: The changes of the stack from the session before to the first session with
+            the new level, such as ``jaxlib 0.10.1 -> 0.10.2``.
         reason: The user's reason if the change is acknowledged, otherwise empty.
 
     """
@@ -63,7 +64,7 @@ class LevelChange:
 
     @property
     def sentence(self) -> str:
-        """The size and date of the change, the changes of the stack, and the user's reason."""
+        """The size and date of the change, the changes of the stack, and the reason, as text."""
         changes = ", ".join(self.stack_changes) or "nothing that is known"
         accepted = f"; accepted: {self.reason}" if self.reason else ""
         sessions = plural(self.session_count, "session")
@@ -76,16 +77,16 @@ class CaseHistory:
 
     Attributes:
         case: The case.
-        series: The series of sessions, whose times can be compared with each other.
+        series: The key of the series of sessions, whose times can be compared with each other.
         outcome_counts: The number of lines with each outcome.
         baseline_date: The date of the baseline with which the newest session was compared; empty
             without a baseline.
-        lines_by_session: Maps the name of each session to its line, oldest first, without lines
-            whose times cannot be compared.
+        lines_by_session: Maps the name of each session to the line of the case, oldest first,
+            without lines whose times cannot be compared.
         level_s: The newest level in seconds; None without a time.
-        relative_stddev: The relative standard deviation of a session around the level, without the
-            shared part; None with fewer than two times.
-        changes: The changes of the level of this case alone.
+        relative_stddev: The standard deviation of a session around the level, divided by the level,
+            without the shared part; None with fewer than two times.
+        changes: The changes of the level of this case alone, without `shared_changes`.
 
     """
 
@@ -100,13 +101,13 @@ class CaseHistory:
 
     @property
     def times_s(self) -> Mapping[str, float]:
-        """The median of the launches in seconds, by session, for the sessions that have times."""
+        """The median time of the launches in seconds, by the name of each session with times."""
         times = ((name, line.time_s) for name, line in self.lines_by_session.items())
         return {name: time_s for name, time_s in times if time_s is not None}
 
     @property
     def newest_time_s(self) -> float | None:
-        """The time of the newest session with a time, in seconds; None without a time."""
+        """The median time of the newest session with times, in seconds; None without a time."""
         return tuple(self.times_s.values())[-1] if self.times_s else None
 
 
@@ -117,8 +118,9 @@ class MachineHistory:
     Attributes:
         folder: The name of the machine: its folder below the folder of the history.
         lines: The lines of the machine, oldest first.
-        cases: The history of each case.
-        first_lines: Maps the name of each session to its first line.
+        cases: The history of each case in each series.
+        first_lines: Maps the name of each session to its first line, which has the verdict and the
+            date of the session.
         shared_changes: For each series, the changes of level that most cases share.
 
     """
@@ -131,7 +133,7 @@ class MachineHistory:
 
     @property
     def outcome_counts(self) -> Mapping[str, int]:
-        """The number of sessions with each session outcome."""
+        """The number of sessions with each main session outcome, such as ``{"PASS": 3}``."""
         return Counter(line.session_outcome.value for line in self.first_lines.values())
 
 
@@ -147,8 +149,8 @@ def build_machine_history(
     Args:
         folder: The name of the machine: its folder below the folder of the history.
         lines: The lines of the machine, oldest first.
-        merge_within: Sessions that began within this time of each other count as one session.
-        acknowledged_changes: The acknowledged changes, which explain changes of levels.
+        merge_within: Sessions that began within this time of each other count as a single session.
+        acknowledged_changes: The acknowledged changes, whose reasons the changes of levels get.
 
     """
     by_series: dict[Series, dict[Case, list[Line]]] = {}
@@ -189,11 +191,15 @@ def build_machine_history(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Level:
-    """The newest level of a case.
+    """The newest level of a case, and the changes of the level.
 
-    `level_s` is the level in seconds. `changes` are the changes of this case alone, whose positions
-    are indices of the sessions of the series. `relative_stddev` is the relative standard deviation
-    of a session around the level; None for a single session.
+    Attributes:
+        changes: The changes of this case alone, as log ratios. Positions are indices of the
+            sessions of the series.
+        level_s: The newest level in seconds.
+        relative_stddev: The standard deviation of a session around the level, divided by the level;
+            None for a single session.
+
     """
 
     changes: tuple[Change, ...]
@@ -201,16 +207,17 @@ class _Level:
     relative_stddev: float | None
 
 
-# Logarithms of times, by the position of the session in its series.
+# Log times, or log ratios, by the position of the session in its series.
 _Logs = Mapping[int, float]
 
 
 def _find_levels(sessions: Sequence[Session]) -> tuple[Mapping[Case, _Level], tuple[Change, ...]]:
     """Return the levels of the cases of a series, and the changes that most cases share.
 
-    A log time is the sum of the level of the case, of the shared part of the session, and of a
-    residual. The shared part is the median over cases. A change of the shared part counts only if
-    most cases changed with it. Otherwise it is a change of single cases.
+    `sessions` are the sessions of the series, oldest first. A log time is the sum of the level of
+    the case, of the shared part of the session, and of a residual. The shared part is the median
+    over cases. A change of the shared part counts as shared only if most cases changed at the same
+    time. Otherwise the change belongs to single cases.
     """
     logs: dict[Case, dict[int, float]] = {}
     for position, session in enumerate(sessions):
@@ -243,7 +250,7 @@ def _find_levels(sessions: Sequence[Session]) -> tuple[Mapping[Case, _Level], tu
 
 
 def _without_changes(values: _Logs, changes: Sequence[Change]) -> dict[int, float]:
-    """Return the log times `values`, with `changes` subtracted."""
+    """Return the log times `values`, each without the changes up to the position of its session."""
     return {
         position: value - math.fsum(change.size_at(position) for change in changes)
         for position, value in values.items()
@@ -253,7 +260,8 @@ def _without_changes(values: _Logs, changes: Sequence[Change]) -> dict[int, floa
 def _session_variance(values: _Logs) -> Variance | None:
     """Return the variance of log times between sessions; None for fewer than two sessions.
 
-    The variance is computed from successive differences, which changes of the level hardly enlarge.
+    The variance is computed from successive differences, which changes of the level hardly enlarge,
+    and is at least _MIN_VARIANCE.
     """
     if len(values) < 2:
         return None
@@ -264,7 +272,10 @@ def _session_variance(values: _Logs) -> Variance | None:
 
 
 def _find_changes(values: _Logs, variance: Variance | None) -> tuple[Change, ...]:
-    """Find the changes of the level of log times; no changes if `variance` is None."""
+    """Find the changes of the level of log times `values`; empty if `variance` is None.
+
+    The positions of the changes are keys of `values`. `variance` is that between sessions.
+    """
     positions = list(values)
     changes = find_changes(list(values.values()), variance) if variance else ()
     return tuple(replace(change, position=positions[change.position]) for change in changes)
@@ -273,14 +284,16 @@ def _find_changes(values: _Logs, variance: Variance | None) -> tuple[Change, ...
 def _is_shared(
     change: Change, first_position: int, end_position: int, logs: Iterable[_Logs]
 ) -> bool:
-    """Return whether most cases have the `change`.
+    """Return whether most cases have the change `change`.
+
+    A case has the change if its log times vary less after the change is subtracted. Cases without
+    sessions on both sides of the change do not count.
 
     Args:
         change: A change of the median over cases.
-        first_position: The position of the first session to look at.
-        end_position: The position after the last session to look at.
-        logs: The log times of each case. A case has the change if its log times vary less after the
-            change is subtracted.
+        first_position: The position of the first session to use.
+        end_position: The position after the last session to use.
+        logs: The log times of each case.
 
     """
     agree = []
@@ -299,13 +312,13 @@ def _is_shared(
 def _find_case_levels(
     residuals: Mapping[Case, _Logs], shared_changes: Sequence[Change]
 ) -> dict[Case, _Level]:
-    """Compute the levels of cases.
+    """Compute the newest level of each case, and its changes.
 
     The noise of a case is estimated from its own sessions and from the noise of the other cases.
 
     Args:
-        residuals: The log times of each case, without their shared part.
-        shared_changes: The changes that most cases share. They are added to the levels.
+        residuals: The log times of each case, without the shared part and its changes.
+        shared_changes: The changes that most cases share, which are added to the levels.
 
     """
     variances = {case: _session_variance(values) for case, values in residuals.items()}
@@ -335,7 +348,10 @@ def _case_history(
     sessions: Sequence[Session],
     acknowledged_changes: Sequence[AcknowledgedChange],
 ) -> CaseHistory:
-    """Return the history of a case, given its lines, its level, and the sessions of its series."""
+    """Return the history of a case, given its lines, its level, and the sessions of its series.
+
+    `level` is None without a time that can be compared. `acknowledged_changes` match the case.
+    """
     case, changes = lines[-1].case, level.changes if level is not None else ()
     return convert_to(
         CaseHistory,
@@ -355,10 +371,10 @@ def _describe_changes(
     sessions: Sequence[Session],
     acknowledged_changes: Sequence[AcknowledgedChange],
 ) -> tuple[LevelChange, ...]:
-    """Return the LevelChange of each change point: its date, its size, and how the stack changed.
+    """Return the LevelChange of each change point, with its date, its size, and stack changes.
 
-    The positions of `change_points` are indices of `sessions`. `acknowledged_changes` contain the
-    user's reasons for some of the changes.
+    The positions of `change_points` are indices of `sessions`, and the sizes are log ratios.
+    `acknowledged_changes` contain the user's reasons for some of the changes.
     """
     level_changes = []
     for change in change_points:

@@ -16,10 +16,11 @@ from .levels import MachineHistory
 # A list of more changes would be hard to read, so that the rest is only counted.
 _MAX_CHANGES = 24
 
+# A text names at most this many cases, and only counts further cases.
 _MAX_NAMED = 4
 
 
-# The outcome of a measurement without times; all other failures are FAILED.
+# The outcome of a measurement without times, by its kind of failure; other kinds are FAILED.
 _OUTCOME_BY_FAILURE = {
     None: None,
     FailureKind.OTHER_DTYPE: None,
@@ -28,12 +29,12 @@ _OUTCOME_BY_FAILURE = {
 
 
 def measured_outcome(line: Line) -> Outcome | None:
-    """Return how the measurement in a line of the history ended; None if nothing was measured.
+    """Return the outcome of the measurement in a line of the history; None if nothing was measured.
 
-    A line with times, and a line that is FAILED or OUT_OF_MEMORY, keeps its outcome. The outcome of
-    any other line is found from its failure: None without a failure or with a replaced dtype,
-    OUT_OF_MEMORY if memory ran out, else FAILED. The lines of references need it: a reference is
-    not judged, and its line says NO_BASELINE even if it failed.
+    For a line with times, or that is FAILED or OUT_OF_MEMORY, return the outcome of the line. The
+    outcome of any other line follows from its failure: None without a failure or if the compiler
+    replaced the dtype, OUT_OF_MEMORY if memory ran out, else FAILED. This rule is for the lines of
+    reference stacks, which are not judged and say NO_BASELINE even after a failure.
     """
     if line.times_us or line.outcome in (Outcome.FAILED, Outcome.OUT_OF_MEMORY):
         return line.outcome
@@ -43,7 +44,10 @@ def measured_outcome(line: Line) -> Outcome | None:
 def failing_since_texts(
     lines: Sequence[Line], failed_outcomes: Mapping[Case, Outcome]
 ) -> Iterator[str]:
-    """Yield texts that say since when cases fail; cases with the same text share a line.
+    """Yield texts that say since when cases have had the outcomes with which they fail.
+
+    Cases with the same text share a line. Cases without a text are left out: the newest line of
+    the case has another outcome, or cannot be compared.
 
     Args:
         lines: The lines of a machine, oldest first.
@@ -60,9 +64,10 @@ def failing_since_texts(
 
 
 def _failing_text(case: Case, outcome: Outcome, lines: Sequence[Line]) -> str:
-    """Return a text that says since when `case` has had `outcome`, and what changed in its stack.
+    """Return a text with the day since which `case` has had `outcome`, and changes of the stack.
 
-    The text is empty if the newest session of `lines` has another outcome.
+    The text is empty if the newest line of the case in `lines` has another outcome, or if its times
+    cannot be compared with those of other sessions.
     """
     of_case = [line for line in lines if line.case == case and not line.is_reference]
     # A session that was slowed down on purpose tells nothing about earlier sessions.
@@ -96,10 +101,10 @@ def _failing_text(case: Case, outcome: Outcome, lines: Sequence[Line]) -> str:
 def failing_since_texts_of_verdicts(
     verdicts: Iterable[Verdict], machines: Iterable[MachineHistory]
 ) -> list[str]:
-    """Say, for each of `machines`, since when the cases that failed in `verdicts` fail.
+    """Return texts that say since when the cases that failed in `verdicts` fail, by machine.
 
-    The texts also say what changed in the stacks when the failures began. `verdicts` are the
-    verdicts of the newest session.
+    The texts also name the changes of the stacks with which the failures began. `verdicts` are the
+    verdicts of the newest session, which is the last in the history of each of `machines`.
     """
     failed = {
         verdict.case: verdict.outcome
@@ -110,9 +115,10 @@ def failing_since_texts_of_verdicts(
 
 
 def change_texts(machine: MachineHistory) -> Iterator[tuple[str, Sequence[str]]]:
-    """Yield headings, each with the texts of the list below it, about the history of a machine.
+    """Yield headings about the history of a machine, each with the texts of the list below it.
 
-    They have the outcomes of sessions and the changes of levels.
+    The first heading counts the outcomes of sessions, and its list is empty. The list of the second
+    heading has the changes of levels, newest first; empty without a change.
     """
     first, last = machine.lines[0].began, machine.lines[-1].began
     counts = ", ".join(

@@ -1,5 +1,5 @@
-"""The rules of busbw: from measurements and stored times they compute verdicts.
+"""The judge of busbw: rules that compute verdicts from measurements and stored times.
 
-The functions read no file and no clock, and know nothing of pytest: whatever they need is an
-argument. All thresholds are in `policy`.
+The functions read no file and no clock, and know nothing of pytest: their arguments are their only
+input. All thresholds are in `policy`.
 """

@@ -1,7 +1,7 @@
-"""Judge one case: compare its launches of today with the time that is expected of it.
+"""Judge one case: compare today's launches of the case with its expected time.
 
 This module has the order of the checks, and the choice of the cases that are measured again. `rule`
-computes the limits of a case, and `decision` compares the case with them.
+computes the limits of a case, and `decision` compares the case with these limits.
 """
 
 from __future__ import annotations
@@ -38,14 +38,16 @@ class JudgingSettings:
 
     Attributes:
         policy: The thresholds for the class of devices.
-        case_count: The number of cases that share the error rates of two interleaved stacks.
+        case_count: The number of cases of the session, among which the false-alarm rate of the test
+            of two interleaved stacks is divided.
         planned_launch_count: The number of launches of each case before a case is measured again.
         min_launch_count: The session has no verdict if a case has fewer launches; None for
             `planned_launch_count`.
-        require_baselines: Whether a case without a baseline fails.
-        accepts_slower_times: Whether an update stores today's times even if they are slower. A
-            slower case does not fail then.
-        accepts_new_cases: Whether an update stores the times of cases without a baseline.
+        require_baselines: Whether a case that has no comparable baseline fails, unless an update
+            stores the case.
+        accepts_slower_times: Whether an update stores today's times of the case even if these are
+            slower than expected. A slower case does not fail then.
+        accepts_new_cases: Whether an update stores only the cases without a baseline.
         fail_above: The user's limit of the ratio of today's time to the expected time; None if the
             limit is computed.
         memory_limit_bytes: The artificial limit of memory; None without such a limit.
@@ -64,17 +66,17 @@ class JudgingSettings:
 
     @property
     def fails_without_baseline(self) -> bool:
-        """Whether a case without a baseline fails."""
+        """Whether a case without a baseline fails: required, and not stored by an update."""
         return self.require_baselines and not (self.accepts_slower_times or self.accepts_new_cases)
 
 
 def summarize_times(
     case: Case, times_s: Sequence[float], level_s: float | None = None
 ) -> LaunchTimeSummary:
-    """Summarize the times of a case's launches, one or more, in seconds.
+    """Summarize the times of one or more launches of a case, in seconds.
 
-    Bandwidths are computed from `level_s`, which replaces the median of `times_s`. If `level_s` is
-    None, they are computed from the median.
+    `level_s` replaces the median of `times_s`, and None keeps the median. Bandwidths are computed
+    from the median or from `level_s`.
     """
     median_s = statistics.median(times_s) if level_s is None else level_s
     return LaunchTimeSummary(
@@ -90,13 +92,13 @@ def summarize_times(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ruling:
-    """The verdict on a case so far, and whether more launches could change it.
+    """The verdict on a case so far, and the number of launches that could change the verdict.
 
     Attributes:
         verdict: The verdict on the launches that were measured so far.
-        needed_launch_count: The total number of launches that would decide the case; None if no
-            more launches are needed.
-        is_suspected: Whether the case seems slower, and no launches confirmed this yet.
+        needed_launch_count: The total number of launches that the case needs for the next decision;
+            None if no more launches are needed.
+        is_suspected: Whether the case seems slower, and confirming launches are still missing.
         is_doubted: Whether the case is slower but NOISY, because a finding of an extension names
             another possible cause.
 
@@ -127,8 +129,10 @@ def judge_case(
         limits: Today's limits of the case; None if the baseline or today's measurement has no
             times.
         settings: The policy and the options of the session.
-        latest_loss: The losses of the case over several sessions; None without a level.
-        published_bandwidth: A bandwidth that others published, to show with the verdict.
+        latest_loss: The loss of the case over several sessions, today included; None if the case
+            has no expected time.
+        published_bandwidth: A bandwidth that others published, to show with the verdict; None
+            without such a bandwidth.
 
     """
     if (
@@ -145,10 +149,10 @@ def judge_case(
 
 
 def complete_verdict(ruling: Ruling, measurement: Measurement, **fields: Any) -> Ruling:
-    """Add the case, the summary of its launches and notes on injections to the verdict of `ruling`.
+    """Return `ruling`, its verdict with the case, a summary of launches, and notes on injections.
 
-    The summary is left out if the case has no times, or if it is FAILED. `fields` maps the names
-    of further fields of the Verdict to their values.
+    The summary is left out if the case has no times, or if the case is FAILED. `fields` maps the
+    names of further fields of the Verdict to their values.
     """
     verdict = ruling.verdict
     if measurement.runs and verdict.outcome is not Outcome.FAILED:
@@ -158,7 +162,7 @@ def complete_verdict(ruling: Ruling, measurement: Measurement, **fields: Any) ->
 
 
 def summarize_runs(measurement: Measurement) -> LaunchTimeSummary:
-    """Summarize the runs of a measurement: its launches that gave times, at least one."""
+    """Summarize the times of all runs (one or more) of the measurement of a case."""
     runs = measurement.runs
     dispatch_s = [run.dispatch_s for run in runs if run.dispatch_s is not None]
     return replace(
@@ -170,8 +174,8 @@ def summarize_runs(measurement: Measurement) -> LaunchTimeSummary:
 def may_become_baseline(verdict: Verdict) -> bool:
     """Return whether the measurement of a case may be stored as its baseline.
 
-    A FAILED or SKIPPED case is never stored. A case that ran out of memory is stored, unless it
-    would fit if other programs used no memory.
+    A FAILED or SKIPPED case is never stored. A case that ran out of memory is stored, unless the
+    case would fit if other programs used no memory.
     """
     if verdict.outcome in (Outcome.FAILED, Outcome.SKIPPED):
         return False
@@ -186,10 +190,15 @@ def _judge_outcome(
     settings: JudgingSettings,
     latest_loss: SeriesLoss,
 ) -> Ruling:
-    """Return the ruling of the first check that applies, without the summary of launches."""
+    """Return the ruling of the first check that applies, without the summary of launches.
+
+    The checks are, in this order: failed launches, another protocol than that of the baseline, no
+    memory, no baseline, a baseline without times, and the comparison with the expected time. The
+    arguments are those of `judge_case`, with NO_LOSS in place of None.
+    """
 
     def rule_that(outcome: Outcome, text: str, *, failed: bool = False) -> Ruling:
-        """Make a ruling that more launches do not change."""
+        """Return a ruling with the given verdict, which more launches do not change."""
         return Ruling(verdict=Verdict(spec=spec, outcome=outcome, failed=failed, text=text))
 
     failure_verdict = judge_failed_launches(spec, measurement)
@@ -226,11 +235,11 @@ def _judge_out_of_memory(
 
     The first of these rules that applies decides:
 
-    1. If the case would fit into the memory that other programs use, it is INCOMPARABLE, and fails
+    1. Without a baseline, the case fails only if `settings.fails_without_baseline`.
+    2. If the case also ran out of memory when the baseline was measured, the case does not fail.
+    3. If the case would fit if other programs used no memory, the case is INCOMPARABLE, and fails
        only if baselines are required.
-    2. Without a baseline, it fails only if baselines are required.
-    3. If it also ran out of memory when the baseline was measured, it does not fail.
-    4. The baseline has a time: the case fails, unless an update accepts slower times.
+    4. Otherwise the baseline has a time: the case fails, unless an update accepts slower times.
     """
     worst = failures[0]
     if baseline is None:
@@ -259,7 +268,7 @@ def _compare_with_level(
 ) -> Ruling:
     """Compare the times of this session with the expected time of the case, and return the ruling.
 
-    Both the measurement and the baseline contain times.
+    Both the measurement and the baseline contain times. The arguments are those of `judge_case`.
     """
     policy = settings.policy
     expected = limits.expected_time
@@ -305,10 +314,10 @@ def _compare_with_level(
 def _outcome_and_reason(
     decision: LevelDecision, settings: JudgingSettings, latest_loss: SeriesLoss
 ) -> tuple[Outcome, str]:
-    """Turn the decision on today's times into an outcome, and say in a few words why.
+    """Turn the decision on today's times into an outcome and a reason of a few words.
 
-    A loss over several sessions makes the case REGRESSED unless it is still undecided today. The
-    words become a part of the verdict's text; they are "" if the case is simply PASS.
+    A loss over several sessions makes the case REGRESSED, unless the case is still undecided today.
+    The reason becomes a part of the verdict's text, and is "" for an ordinary PASS.
     """
     confirmation = (
         ""
@@ -349,12 +358,12 @@ def plan_rerun(
     Args:
         rulings: The ruling on each case so far.
         launches_so_far: The number of launches of each case so far.
-        include_neighbours: Whether to measure the two neighbouring payloads of a case that seems
-            slower, too.
+        include_neighbours: Whether to measure also the two neighbouring payloads of a case that
+            seems slower.
 
     Returns:
-        The cases to measure again, and the least number of additional launches that decides one of
-        them. Without undecided cases, no cases and 0.
+        The cases to measure again, and the least number of additional launches with which at least
+        one undecided case has enough. Without undecided cases, no cases and 0.
 
     """
     lacking = {

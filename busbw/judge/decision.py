@@ -1,6 +1,6 @@
 """Decide whether a case is slower or faster than its expected time, and apply findings.
 
-Findings are remarks, doubts or failures of extensions about cases, which change their verdicts.
+A finding is a note, a doubt or a failure that an extension adds to the verdict on a case.
 """
 
 from __future__ import annotations
@@ -18,23 +18,26 @@ from .series import CaseTimes, ExpectedTime
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseLimits:
-    """The limits of one case in this session, as log ratios to its expected time.
+    """The limits of one case in this session, and how much slower the case is today.
+
+    A log ratio is the natural logarithm of a time over the expected time, above 0 if slower.
 
     Attributes:
         expected_time: The expected time, including the level of the framework's shared part.
         slower_above_log_ratio: The log ratio above which the case is slower.
-        faster_below_log_ratio: The log ratio below which the case is faster.
+        faster_below_log_ratio: The log ratio below which the case is faster, a negative number.
         residual_stddev: The standard deviation of the residual while the code is unchanged.
         common_shift: The part of today's log ratio that the case shares with other cases. If the
-            rule compares neighbours, it is the median log ratio of the two neighbouring payloads;
-            otherwise it is the shift of the framework's shared part (see SharedPart). It is 0 if
-            the framework has too few cases.
+            rule compares neighbours, this part is the median log ratio of the two neighbouring
+            payloads; otherwise the shift of the framework's shared part (see SharedPart). This part
+            is 0 if the framework has too few cases.
         residual: Today's log ratio minus `common_shift`.
-        residual_limit: The limit of the residual.
+        residual_limit: The log ratio that the residual of an unchanged case rarely exceeds.
         noise: How much sessions of this case vary, estimated from launches and from all cases.
             `SessionNoise.stddev_with_sessions` adds the earlier sessions of this case.
-        fastest_above_log_ratio: A second condition for a slower case: the log ratio of its fastest
-            launch must exceed this limit. It is None if the rule does not compare neighbours.
+        fastest_above_log_ratio: A second condition for a slower case: the log ratio of the fastest
+            launch must exceed this limit. None if the rule does not compare neighbours, or the
+            framework has too few cases.
 
     """
 
@@ -57,8 +60,9 @@ class Finding:
         notes: Texts that do not change the outcome.
         doubt: Another possible cause of a slower time, which changes REGRESSED to NOISY; empty
             without a doubt.
-        failure: The reason why the outcome becomes CHANGED; empty without a failure.
-        extra: Maps names to values, which tables can show.
+        failure: The reason why a case that would not fail becomes CHANGED and fails; empty without
+            a failure.
+        extra: Maps the names of extra values to these values, which tables can show.
 
     """
 
@@ -71,8 +75,9 @@ class Finding:
 def merge_findings(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
     """Return the verdict on a case, changed by the findings about the case.
 
-    A failure overrides a doubt, and a doubt overrides the verdict of the rule. A failure becomes a
-    note if the case already fails. The order of the findings changes only the order of texts.
+    A doubt changes the outcome REGRESSED to NOISY. After that, a failure changes any outcome to
+    CHANGED, but only becomes a note if the case already fails. The order of the findings changes
+    only the order of texts.
     """
     doubts = [finding.doubt for finding in findings if finding.doubt]
     failures = [finding.failure for finding in findings if finding.failure]
@@ -95,12 +100,13 @@ class LevelDecision:
 
     Attributes:
         direction: 1 for slower, -1 for faster, 0 for neither. None if the case seems slower and the
-            launches that would confirm it are missing.
+            confirming launches are missing.
         log_ratio: The log of the median of all launches over the expected time.
-        max_log_ratio: The limit of `log_ratio`.
-        confirming_log_ratio: The log ratio of the confirming launches alone; None without them.
-        is_noisy: Whether the launches disagree on whether the case is slower: it is not slower, but
-            the first and the confirming launches seem slower, or its ratio exceeds the limit.
+        max_log_ratio: The limit that `log_ratio` of a slower case exceeds.
+        confirming_log_ratio: The log ratio of the confirming launches alone; None without
+            confirming launches.
+        is_noisy: Whether the launches disagree: `direction` is 0, although both the first and the
+            confirming launches seem slower, or although `log_ratio` exceeds `max_log_ratio`.
 
     """
 
@@ -116,8 +122,10 @@ def decide_direction(
 ) -> LevelDecision:
     """Decide whether a case is slower or faster than its expected time.
 
-    A case is slower if the median of all its launches exceeds `max_log_ratio`. Also the first
-    launches, the confirming launches and the fastest launch must each exceed a part of that limit.
+    A case is slower if the log ratio of the median of all launches exceeds `max_log_ratio`, and if
+    the first launches, the confirming launches and the fastest launch each exceed a limit of their
+    own (`_partial_limit`, or `limits.fastest_above_log_ratio` for the fastest launch). A case is
+    faster if the log ratio is below `limits.faster_below_log_ratio`.
 
     Args:
         times: Today's launches of the case.
@@ -158,7 +166,7 @@ def decide_direction(
 def _partial_limit(
     limits: CaseLimits, max_log_ratio: float, limit_share: float, rule: Rule
 ) -> float:
-    """Return the log ratio that a part of the launches must exceed for the case to be slower.
+    """Return the log ratio that a part of the launches of a slower case must exceed.
 
     The part is the first launches, the confirming launches or the fastest launch. The result is the
     larger of these two values, but at most `max_log_ratio`, the limit for all launches together:

@@ -1,4 +1,4 @@
-"""Find losses over several sessions: a loss stays red until it is repaired or accepted.
+"""Find losses over several sessions: a loss fails each session until it is repaired or accepted.
 
 `replay_sessions` judges earlier sessions one after the other, so that the stored sessions alone
 determine which losses are present.
@@ -34,16 +34,19 @@ from .series import (
 class LatestSession:
     """The session that is judged, as the latest session of a series.
 
+    The series is that of a case, or of the shared part of a framework.
+
     Attributes:
-        launches: The summary of the launches of the case, or of the shared part.
+        launches: The summary of the launches of the case without the shared part, or of the shared
+            part.
         residual: The log ratio of the median of `launches` to the level.
         residual_stddev: The standard deviation of `residual` while the code is unchanged.
         noise: How much sessions of this series vary, estimated from launches and from all cases.
             The earlier sessions of this series are not yet included.
         loss_floor: The least log ratio that counts as a loss over several sessions.
         is_slower: Whether this session alone shows a loss.
-        begins_loss: Whether the slowness of this session may begin a loss of this series. For a
-            case, it may not if only the part that the case shares with other cases is slow.
+        begins_loss: Whether `is_slower` begins a loss of this series. For a case, `is_slower` does
+            not if only the part that the case shares with other cases is slow.
         is_shared_part: Whether the series is the shared part of a framework, not a case.
 
     """
@@ -65,17 +68,18 @@ class LatestSession:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Assessment(SessionLimits):
-    """A session that was judged by the earlier sessions.
+    """The assessment of a session: its limits, and how the session differs from earlier sessions.
 
     A subject is a case or the name of a framework, which stands for its shared part.
 
     Attributes:
         history: The sessions before this session, until `append_session` adds this session.
         directions: For each case, 1 if this session alone shows that the case is slower, -1 if
-            faster, 0 if neither. None if launches that would confirm it are missing.
+            faster, 0 if neither. None if the case seems slower and confirming launches are missing.
         latest_sessions: This session as the latest session of the series of each subject.
-        latest_losses: The losses of each subject after this session.
-        slower_frameworks: The frameworks whose cases together are slower.
+        latest_losses: The loss over several sessions of each subject, after this session.
+        slower_frameworks: The names of the frameworks whose cases together are slower, in this
+            session or over several sessions.
         recent_noisy_session_count: How many of the last ten sessions, this session included, were
             noisy.
 
@@ -94,7 +98,8 @@ def assess_session(
 ) -> Assessment:
     """Judge a session by the earlier sessions in `history`, which stays unchanged.
 
-    `session_limits` are the limits that `compute_limits` returned for `times_today`.
+    `times_today` are the launches of the session by case, and `session_limits` the limits that
+    `compute_limits` returned for these launches.
     """
     rule, is_noisy = history.rule, session_limits.is_noisy
     directions = {
@@ -135,7 +140,7 @@ def _latest_sessions(
 ) -> dict[Case | str, LatestSession]:
     """Return the session that is judged as the latest session of each case and of each shared part.
 
-    The arguments are those of `assess_session`, and the direction of each case.
+    The arguments are those of `assess_session`, and the direction of each case (see Assessment).
     """
     latest_sessions: dict[Case | str, LatestSession] = {}
     for name, shared_part in session_limits.shared_parts.items():
@@ -168,10 +173,10 @@ def _latest_sessions(
 def _next_loss(
     series: Series, latest_session: LatestSession, rule: Rule, is_noisy: bool
 ) -> SeriesLoss:
-    """Return the losses of a series after the session that is judged.
+    """Return the loss of a series after the session that is judged.
 
-    The previous loss ends if the session shows that it is over. A loss begins if several sessions
-    together show it, or this session alone. `is_noisy` says whether this session is noisy.
+    The previous loss ends if `_has_loss_ended`. A loss begins if several sessions together show the
+    loss, or if this session alone does. `is_noisy` says whether this session is noisy.
     """
     count, before = len(series.launches), series.latest_loss
     loss, began, gradual = before.loss, before.start_position, before.is_gradual
@@ -205,7 +210,7 @@ def _has_loss_ended(series: Series, latest_session: LatestSession, rule: Rule) -
     """Return whether the session that is judged shows that the loss of a series has ended.
 
     The loss has ended if the session is more than `rule.recovery_sigmas` standard deviations below
-    half of the loss. It has also ended if the median of the last sessions is below half of it.
+    half of the loss, or if the median of the last sessions is below half of the loss.
     """
     half = series.latest_loss.loss / 2
     last = (
@@ -225,12 +230,12 @@ def _find_window(
 ) -> WindowLoss | None:
     """Find a loss that several of the last sessions show together, the judged session included.
 
-    A window is a number of last sessions, whose mean is compared with the level before them. Each
-    length in `rule.window_lengths` is tried, and no window begins before `min_start`.
+    A window is a number of last sessions, whose mean is compared with the level before the window.
+    Each length in `rule.window_lengths` is tried. No window begins before the position `min_start`.
 
     Returns:
-        The size of the loss from the shortest window that shows a loss, and the positions from the
-        longest. None if no window shows a loss.
+        A loss with the size from the shortest window that shows a loss, and with the positions from
+        the longest. None if no window shows a loss.
 
     """
     launches = [*series.launches, latest_session.launches]
@@ -267,12 +272,12 @@ def _find_window(
 def deviation_of_accepted_session(
     series: Series, latest_session: LatestSession, rule: Rule
 ) -> float:
-    """Return the log ratio of the accepted session to later sessions if the difference is clear.
+    """Return the log ratio of the accepted session to later sessions, or 0 if it is not clear.
 
     The accepted session is the first session of the series. The log ratio is positive if that
-    session was slower, negative if it was faster, and 0 if the difference is not clear. Each of the
-    first two later sessions must show the difference, too. Otherwise the level changed later, and
-    the accepted session was not odd.
+    session was slower than the median of all later sessions, and negative if faster. Each of the
+    first two later sessions must show at least half of the difference: otherwise the level changed
+    later, and the accepted session was not odd.
     """
     if not series.counted_positions or len(series.launches) < 2:
         return 0.0
@@ -299,12 +304,12 @@ def append_session(
 ) -> None:
     """Append a judged session to `history`.
 
-    Later levels do not count the session for a case that became slower or faster, and not for the
-    cases of a framework that is slower as a whole. They do not count a noisy session at all, and
-    not a session with wider limits once the noise is known.
+    Later levels do not use the session for a case that became slower or faster, and not for the
+    cases of a framework that is slower as a whole. A noisy session is not used at all. A session
+    with wider limits is not used once `rule.min_session_count_for_known_noise` sessions exist.
 
     Args:
-        history: The earlier sessions.
+        history: The earlier sessions, to which the session is added.
         times_today: The launches of the session, by case.
         assessment: The assessment of the session.
 
@@ -355,7 +360,7 @@ def _append_shared_part(
 ) -> None:
     """Append the shared part of a framework in a judged session to the series of the framework.
 
-    `is_wide` says whether the session is too noisy to be used for levels.
+    `is_wide` says whether the session is too noisy to be used for later levels.
     """
     series = history.series.setdefault(framework, Series())
     is_counted, launches = framework in history.pooled_frameworks, NO_LAUNCHES

@@ -1,6 +1,6 @@
-"""Select the sessions with which today's session is compared, and what they decide and show.
+"""Select the sessions with which today's session is compared, and describe losses over sessions.
 
-Baselines contain the sessions that were accepted, and the history contains all sessions since then.
+Baselines contain the accepted sessions, and the history contains all sessions that were recorded.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Levels:
         sessions: The sessions, oldest first. Sessions that began close to each other are merged.
         cases: The cases with accepted times.
         failed_cases: The cases that failed in any session of the history.
-        replayed_histories: A cache for `assess_session`, which is called several times a session.
+        replayed_histories: A cache of the results of `build_history`, by measured cases and ticks.
 
     """
 
@@ -68,8 +68,8 @@ class Levels:
             policy: The thresholds for the class of devices.
             planned_launch_count: The number of launches before the confirming launches; None if the
                 last launches of each case are the confirming launches.
-            ticks_s: The step of the clock in seconds, for each case whose clock visibly advances in
-                steps.
+            ticks_s: The step of the clock in seconds, for each case whose times show that the clock
+                advances in steps.
 
         """
         measured = {case: times for case, times in times_s.items() if case in self.cases}
@@ -100,14 +100,14 @@ def build_history(
     measured_cases: Collection[Case],
     ticks_s: Mapping[Case, float] = {},
 ) -> History:
-    """Judge sessions one after the other, and return the history of all of them.
+    """Judge earlier sessions one after the other, and return the history of these sessions.
 
     Args:
-        sessions: The launches of each session by case, oldest session first.
+        sessions: The launches of each earlier session by case, oldest session first.
         policy: The thresholds for the class of devices.
-        measured_cases: The cases of today. Sessions of other frameworks are left out.
-        ticks_s: The step of the clock in seconds, for each case whose clock visibly advances in
-            steps.
+        measured_cases: The cases of today. The cases of other frameworks are left out.
+        ticks_s: The step of the clock in seconds, for each case whose times show that the clock
+            advances in steps.
 
     """
     cases = dict.fromkeys(case for session in sessions for case in session)
@@ -131,8 +131,8 @@ def build_history(
 def _join_records(records: Sequence[Record], rule: Rule) -> CaseTimes:
     """Return the times of one case in a session that was merged from several sessions.
 
-    Their sum of squares has the deviation of each launch from the mean of its own record, so that
-    differences between the merged sessions do not count as differences between launches.
+    `records` has the case's record of each merged session. Squared deviations are from the mean of
+    a launch's own record, so that differences between merged sessions do not count as noise.
     """
     times = CaseTimes.split([time_s for record in records for time_s in record.times_s], rule)
     parts = [LaunchSummary.summarize(record.times_s) for record in records]
@@ -152,7 +152,7 @@ class StoredTimes:
 
     Attributes:
         baselines: The baselines that have times, and not only an out-of-memory error.
-        history: The recorded sessions.
+        history: The sessions that `--history` recorded.
         acknowledged_changes: The moment at which an acknowledged change of the level began, by
             case. Cases without such a change are absent.
 
@@ -165,12 +165,11 @@ class StoredTimes:
     def select_sessions(self, merge_within: timedelta) -> tuple[Session, ...]:
         """Return the accepted sessions and the recorded sessions since then, oldest first.
 
-        Sessions that began less than `merge_within` apart are merged, with three exceptions:
+        Sessions that began less than `merge_within` apart are merged, with these exceptions:
 
         - A session that found a change is not merged with other sessions.
-        - A session that began so soon after an accepted session of a case is left out for this
-          case, because merging it would change the accepted time. But it stays if it found a
-          change.
+        - A recorded session less than `merge_within` after an accepted session of a case is left
+          out for this case, unless the session found a change: merging would change accepted times.
         - For a case with an acknowledged change, sessions before the change are left out as soon as
           a session after the change measured the case.
         """
@@ -208,7 +207,7 @@ def build_levels(
     policy: Policy,
     failed_cases: frozenset[Case] = frozenset(),
 ) -> Levels | None:
-    """Return the levels of one machine, or None if it has no baseline with a time.
+    """Return the levels of one machine, or None if the machine has no baseline with a time.
 
     `stored_times` are the stored times of the machine, for each framework. `failed_cases` are the
     cases that failed in any session of the history.
@@ -239,7 +238,7 @@ def _accepted_sessions(baselines: Sequence[Baseline]) -> list[Session]:
 def _select_cases(
     sessions: Sequence[Session], is_selected: Callable[[Session, Case], bool]
 ) -> list[Session]:
-    """Return the sessions without the cases for which `is_selected` returns False.
+    """Return `sessions` with only the cases for which `is_selected(session, case)` returns True.
 
     Sessions without a selected case are left out.
     """
@@ -256,16 +255,14 @@ def _select_cases(
 
 
 def decided_cases(assessment: Assessment) -> Iterator[Case]:
-    """Yield the cases that the first launch decides; `assessment` has one launch of each case.
+    """Yield the cases that the first launch decides as PASS, so that they need no more launches.
 
-    A case is decided if the loss of its first launch is at most the share `policy.AUTO_LIMIT_SHARE`
-    of its limit. Its verdict is PASS. A loss that the noise of this launch hides is missed.
-
-    A case needs more launches
+    `assessment` has one launch of each case. A case is decided if the loss of this launch is at
+    most the fraction `policy.AUTO_LIMIT_SHARE` of the limit. A case needs more launches
 
     - if the case or its framework has a loss, or may have a loss,
-    - if the level of the case has too few sessions,
-    - in a noisy session, or
+    - if the case is faster, or the level of the case has too few sessions,
+    - in a session that is noisier than usual, or
     - in each `policy.AUTO_WHOLE_SESSION_EVERY`-th session.
     """
     history = assessment.history
@@ -298,10 +295,10 @@ class Loss:
 
     Attributes:
         subject: The case, or the name of the framework.
-        state: The size of the loss, and its sessions.
-        began: When the first session with the loss began.
-        stack_changes: The changes of the stack since the session before, such as ``jaxlib 0.10.1 ->
-            0.10.2``; empty if no change is known.
+        state: The size of the loss, and the number of sessions with the loss.
+        began: When the first session with the loss began (UTC).
+        stack_changes: The changes of the stack from the session before to this first session, such
+            as ``jaxlib 0.10.1 -> 0.10.2``; empty if no change is known.
 
     """
 
@@ -323,6 +320,7 @@ class Loss:
 
 
 def _loss_subject_text(subject: Case | str) -> str:
+    """Return the name of a case, or ``all cases of jax`` for the framework ``jax``."""
     return f"all cases of {subject}" if isinstance(subject, str) else subject.name
 
 
@@ -332,9 +330,9 @@ def find_losses(
     """Return the losses over several sessions: of frameworks, then of cases, the largest first.
 
     Args:
-        earlier_sessions: The earlier sessions, in the order in which `assessment` numbers them.
+        earlier_sessions: The sessions before today's, oldest first, as `assessment` numbers them.
         todays_session: The session that was judged.
-        assessment: The assessment of that session.
+        assessment: The assessment of today's session.
 
     """
     losses, every = [], [*earlier_sessions, todays_session]
@@ -353,12 +351,12 @@ def find_losses(
 
 
 def losses_text(losses: Sequence[Loss]) -> str:
-    """Describe the first losses, and say how many more there are; return "" without a loss."""
+    """Describe the first losses and count the others, in one line; return "" without a loss."""
     return "; ".join(shorten_list([loss.text for loss in losses], _MAX_NAMED_LOSSES, "case"))
 
 
 def repaired_losses_text(assessment: Assessment) -> str:
-    """Name the cases and frameworks whose loss is over; return "" if no loss ended today."""
+    """Name the cases and frameworks whose loss ended today; return "" if no loss ended today."""
     sessions = {
         name: state.ended_loss_session_count
         for name, state in assessment.latest_losses.items()
@@ -372,10 +370,10 @@ def repaired_losses_text(assessment: Assessment) -> str:
 
 
 def accepted_outlier_sessions(assessment: Assessment) -> dict[Case | str, float]:
-    """Return the log ratio of the accepted session to the later sessions, where it is clear.
+    """Return the cases and frameworks whose accepted session clearly differs from later sessions.
 
-    The keys are cases, and names of frameworks for their shared parts. A log ratio is positive if
-    the accepted session was slower than all later sessions, and negative if it was faster.
+    The values are the log ratios of the accepted session to the median of the later sessions:
+    positive if the accepted session was slower. A name of a framework stands for its shared part.
     """
     deviations = {
         name: deviation_of_accepted_session(
@@ -387,7 +385,7 @@ def accepted_outlier_sessions(assessment: Assessment) -> dict[Case | str, float]
 
 
 def odd_accepted_session_text(assessment: Assessment) -> str:
-    """Say how the accepted session differs from all later sessions; return "" if it is not odd."""
+    """Say how the accepted session differs from later sessions; "" if no difference is clear."""
     texts = [
         f"the accepted session was {change_text(math.expm1(abs(odd)))} "
         f"{'slower' if odd > 0 else 'faster'} than the {assessment.history.session_count} since, "

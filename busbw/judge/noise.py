@@ -1,6 +1,6 @@
-"""Estimate how much the sessions of a case vary while the code is unchanged.
+"""Estimate the noise: how much the sessions of a case vary while the code is unchanged.
 
-Times are natural logarithms of seconds.
+Times are natural logarithms of seconds, so that a standard deviation of 0.01 is about 1 %.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ def mean_of_clipped_variances(
     rule: Rule,
     expected_variances: Sequence[float] | None = None,
 ) -> float:
-    """Compute the mean of variances, weighted by their degrees of freedom.
+    """Compute the mean of clipped variances, weighted by their degrees of freedom.
 
-    Each variance is clipped, so that a few large variances do not decide the mean: its ratio to the
-    expected variance may be at most `rule.max_variance_ratio` times the typical ratio. The typical
-    ratio is the median of all ratios, each divided by the median of chi-squared(n) / n, where n are
-    the degrees of freedom of the variance. The result is a variance, not a ratio.
+    Each variance is clipped, so that a few large variances do not decide the mean: the ratio of a
+    variance to the expected variance may be at most `rule.max_variance_ratio` times the typical
+    ratio. The typical ratio is the median of all ratios, each divided by the median of
+    chi-squared(n) / n, where n are the degrees of freedom of the variance. The result is a
+    variance, not a ratio.
 
     Args:
         variances: Pairs of a variance and its degrees of freedom. Without pairs the result is 0.
@@ -52,11 +53,11 @@ def mean_of_clipped_variances(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionNoise:
-    """How much the sessions of a series vary while the code is unchanged, in log time.
+    """The noise of a series: how much its sessions vary while the code is unchanged, in log time.
 
-    The variance between sessions is `sum_of_squares` / `degrees_of_freedom`. It is estimated from
-    launches and from all cases of the session. `stddev_with_sessions` pools it with the earlier
-    sessions of the series itself.
+    The variance between sessions is `sum_of_squares` / `degrees_of_freedom`. This variance is
+    estimated from launches and from all cases of the session. `stddev_with_sessions` pools the
+    variance with the earlier sessions of the series itself.
     """
 
     sum_of_squares: float
@@ -65,10 +66,10 @@ class SessionNoise:
     def stddev(
         self, additional_squares: float = 0.0, additional_degrees_of_freedom: int = 0
     ) -> float:
-        """Return the standard deviation of a session, pooled with further squared deviations.
+        """Return the standard deviation between sessions, pooled with further squared deviations.
 
-        `additional_squares` is the sum of these squares, and `additional_degrees_of_freedom` are
-        the degrees of freedom of this sum.
+        `additional_squares` is the sum of these squared deviations, in log time, with
+        `additional_degrees_of_freedom` degrees of freedom.
         """
         return math.sqrt(
             (self.sum_of_squares + additional_squares)
@@ -76,7 +77,10 @@ class SessionNoise:
         )
 
     def stddev_with_sessions(self, expected_time: ExpectedTime) -> float:
-        """Return a session's standard deviation, pooled with the sessions of `expected_time`."""
+        """Return the standard deviation between sessions, pooled with those of `expected_time`.
+
+        `expected_time` has the squared deviations of the earlier sessions of the series.
+        """
         return self.stddev(expected_time.sum_of_squares, expected_time.session_count - 1)
 
 
@@ -89,9 +93,9 @@ def estimate_noise(
 ) -> tuple[dict[Case, SessionNoise], float]:
     """Estimate, for each case, how much sessions vary while the code is unchanged.
 
-    The variance between sessions is assumed to be proportional to the variance between launches.
-    The launches of neighbouring payloads count, too, with less weight than the launches of the
-    case. Variances are pooled as for a normal distribution.
+    The variance between sessions is assumed to be proportional to the variance between launches of
+    the same session. The launches of neighbouring payloads count, too, with less weight than the
+    launches of the case. Variances are pooled as for a normal distribution.
 
     Args:
         series_by_case: The earlier sessions of each case.
@@ -101,7 +105,7 @@ def estimate_noise(
         rule: The thresholds of the rule.
 
     Returns:
-        The noise by case, and the variance between sessions of a typical case.
+        The noise by case, and the variance between sessions of a typical case, in log time.
 
     """
     launches: dict[Case, tuple[float, float]] = {}
@@ -145,8 +149,9 @@ def typical_launch_variance(
 ) -> float:
     """Compute the variance between launches of a typical case, in log time.
 
-    `squares_and_freedom` contains a pair for each case: the sum of the squared deviations of its
-    launches, and the degrees of freedom of this sum.
+    `squares_and_freedom` contains a pair for each case: the sum of the squared deviations of the
+    case's launches in log time, and the degrees of freedom of this sum. The result is at least
+    `rule.min_deviation` squared.
     """
     least = rule.min_deviation**2
     variances = [
@@ -159,13 +164,14 @@ def typical_launch_variance(
 def _estimate_launch_noise(
     launches: Mapping[Case, tuple[float, float]], typical_variance: float, rule: Rule
 ) -> dict[Case, SessionNoise]:
-    """Estimate how much the launches of each case vary, as the noise of a series of launches.
+    """Estimate how much the launches of each case vary within a session.
 
     The squared deviations of a case are pooled with those of its neighbours and of a typical case.
+    In the result, a SessionNoise describes the noise between launches, not between sessions.
 
     Args:
-        launches: For each case, the sum of the squared deviations of its launches, and the degrees
-            of freedom of this sum.
+        launches: For each case, the sum of the squared deviations of its launches in log time, and
+            the degrees of freedom of this sum.
         typical_variance: The variance between launches of a typical case.
         rule: The weights of the neighbouring payloads and of the typical case.
 
@@ -194,8 +200,9 @@ def _estimate_launch_noise(
 def find_two_neighbours(member: _Member, family: Sequence[_Member]) -> list[_Member]:
     """Return the two members of `family` that are nearest to `member` in the order of the family.
 
-    The members are cases that differ only in payload, sorted by payload. Returns fewer than two
-    members if `family` has fewer than three.
+    A family is a sequence of cases that differ only in payload, sorted by payload. `member` is in
+    the family, and not in the result. Returns fewer than two members if the family has fewer than
+    three.
     """
     position = family.index(member)
     positions = sorted(range(len(family)), key=lambda other: abs(other - position))
@@ -203,7 +210,7 @@ def find_two_neighbours(member: _Member, family: Sequence[_Member]) -> list[_Mem
 
 
 def group_families(cases: Iterable[Case]) -> list[list[Case]]:
-    """Group the cases that differ only in payload, and sort each group by payload."""
+    """Return the families of `cases`: cases that differ only in payload, sorted by payload."""
     kinds: dict[tuple[object, ...], list[Case]] = {}
     for case in cases:
         kinds.setdefault(case.family_key, []).append(case)

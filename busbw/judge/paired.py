@@ -1,9 +1,8 @@
 """Judge two interleaved stacks: compare the launches of a candidate with those of a reference.
 
-No baseline is needed, and a drift of the machine affects both stacks alike. The test is sequential:
-it looks at the launches several times, with stated error rates. Each look decides, or says how many
-launches the next look needs. The functions measure nothing, so recorded launches can be judged
-again.
+No baseline is needed, and a drift of the machine affects both stacks alike. The test of a case is
+sequential: the test can decide at several looks, each after a certain number of pairs of launches,
+with known error rates. A look decides the case, or gives the number of pairs for the next look.
 """
 
 from __future__ import annotations
@@ -44,13 +43,13 @@ class PairedDecision:
 
     Attributes:
         outcome: PASS, REGRESSED or IMPROVED; None if the case is undecided.
-        estimate: The mean log ratio of candidate to reference; None before the first look.
+        estimate: The mean log ratio of candidate to reference at the last look; None before the
+            first look.
         max_log_ratio: The log ratio above which the case seems slower; None before the first look.
-        launch_count_at_next_look: The total number of launches with which an undecided case is next
-            looked at. If the case seems slower, this look is its confirmation. None if the case is
-            decided, or if there is no further look.
-        is_suspected: Whether the case seems slower, and only the launches that would confirm it are
-            missing.
+        launch_count_at_next_look: The total number of launches of each stack that the next look
+            at an undecided case needs. If the case seems slower, the next look confirms or refutes
+            the loss. None if the case is decided, or after the last look.
+        is_suspected: Whether the case seems slower, and only the confirming launches are missing.
 
     """
 
@@ -71,17 +70,18 @@ def decide_by_looks(
 ) -> PairedDecision:
     """Decide on one case of two interleaved stacks by a group sequential t-test.
 
-    The function `look_levels` divides the error rates into a significance level for each look; its
-    docstring names the sources. Bounds are quantiles of Student's t. Log ratios are assumed to be
-    independent and normal.
+    The function `look_levels` divides the error rates into a significance level for each look, by
+    the sources that its docstring names. Bounds are quantiles of Student's t. Log ratios are
+    assumed to be independent and normal.
 
     Args:
-        log_ratios: log(candidate / reference) of each pair of launches, in order.
-        looks: The numbers of launches at which the test can decide, and its error rates.
-        case_count: The number of cases that share the false-alarm rate of the session.
-        min_loss: The least loss that is a regression, as a fraction of the reference's time.
+        log_ratios: log(candidate / reference) of each pair of launches, in the order of measuring.
+        looks: The numbers of pairs at which the test can decide, and its error rates.
+        case_count: The number of cases among which the false-alarm rate of the session is divided.
+        min_loss: The least loss that is a regression, as a fraction of the reference's time. It
+            replaces `looks.min_loss`.
         prior_variance: The variance of a log ratio that is expected because of the session's other
-            cases; None if it is unknown.
+            cases; None if this variance is unknown.
 
     """
     decision = PairedDecision(outcome=None, estimate=None)
@@ -118,11 +118,13 @@ def estimate_prior_pair_variance(
 ) -> Variance | None:
     """Estimate the variance of a pair's log ratio from all cases of the session.
 
+    `log_ratios_of_cases` has, for each case, log(candidate / reference) of each pair of launches.
     The variances of the cases are pooled by empirical Bayes (`estimate_prior_variance`, Smyth
     2004). The result has many degrees of freedom if the cases are equally noisy, but at most
-    `looks.pooled_degrees_of_freedom`, and fewer than there are cases. Only log ratios up to the
+    `looks.pooled_degrees_of_freedom`, and fewer than the number of cases. Only log ratios up to the
     first look are used, so that later launches do not change the result of an earlier look. Cases
-    whose log ratios are all equal are left out. Returns None if fewer than two cases remain.
+    with fewer log ratios, or with equal log ratios, are left out. Returns None if fewer than two
+    cases remain.
     """
     first = looks.launch_counts[0]
     variances = [
@@ -145,12 +147,12 @@ def estimate_prior_pair_variance(
 def _estimate_log_ratio(
     log_ratios: Sequence[float], prior_variance: Variance | None
 ) -> MeanEstimate:
-    """Estimate the mean log ratio of a case, and its error from the case and from other cases.
+    """Estimate the mean log ratio of a case, with a standard error that also uses other cases.
 
-    `prior_variance` is the variance that is expected because of other cases. It adds degrees of
-    freedom to the error, and makes the error of an unusually quiet case larger. It never makes the
-    error of a noisy case smaller: if it did, the noisiest case of a session would be decided
-    wrongly more often than the error rates state.
+    `prior_variance` is the variance of a log ratio that is expected because of other cases; None if
+    unknown. This prior adds degrees of freedom to the error, and makes the error of an unusually
+    quiet case larger. The prior never makes the error of a noisy case smaller: otherwise the
+    noisiest case of a session would be decided wrongly more often than the error rates allow.
     """
     if prior_variance is None:
         return estimate_mean(log_ratios)
@@ -167,7 +169,8 @@ def _estimate_log_ratio(
 def _log_ratio_limit(estimate: MeanEstimate, probability: float, min_loss_fraction: float) -> float:
     """Return the log ratio above which a case seems slower, at least log(1 + `min_loss_fraction`).
 
-    If the code is unchanged, the estimate exceeds this limit with at most `probability`.
+    If the candidate is as fast as the reference, the estimated mean log ratio exceeds this limit
+    with at most `probability`.
     """
     return max(estimate.mean - estimate.lower_bound(probability), math.log1p(min_loss_fraction))
 
@@ -177,8 +180,9 @@ def estimate_prior_variance_of_pairs(
 ) -> Variance | None:
     """Estimate the variance of a pair's log ratio from the measurements of all cases.
 
-    Each of `pairs` is the measurements of a case by the reference and by the candidate. Cases with
-    a failure are left out. Returns None if fewer than two cases remain.
+    `pairs` has, for each case, the measurements by the reference and by the candidate. Cases with a
+    failure, and cases that the first look cannot judge yet, are left out. Returns None if fewer
+    than two cases remain.
     """
     log_ratios = [
         _log_ratios_of_pairs(reference, candidate)
@@ -203,7 +207,7 @@ def judge_pair(
         candidate: The runs and failures of the candidate.
         settings: The policy and the options of the session.
         prior_variance: The variance of a pair's log ratio that is expected because of all cases of
-            the session; None if it is unknown.
+            the session (`estimate_prior_variance_of_pairs`); None if this variance is unknown.
 
     """
     judged = _judge_outcome(spec, reference, candidate, settings, prior_variance)
@@ -221,7 +225,8 @@ def _judge_outcome(
 ) -> Ruling:
     """Return the ruling on a case, without the summaries of launches, which `judge_pair` adds.
 
-    Failed launches decide first, then memory, and else the sequential test.
+    Failed launches decide first, then launches that ran out of memory, and last the sequential
+    test. The arguments are those of `judge_pair`.
     """
     failure_verdict = judge_failed_launches(spec, candidate) or judge_failed_launches(
         spec, reference, REFERENCE_PREFIX
@@ -262,16 +267,20 @@ def _judge_outcome(
 
 
 def _ratio_interval(estimate: MeanEstimate) -> tuple[float, float]:
-    """Return the ends of the 95 % interval of the ratio of candidate to reference."""
+    """Return both ends of the 95 % confidence interval of the ratio of candidate to reference.
+
+    `estimate` is the mean log ratio.
+    """
     return math.exp(estimate.lower_bound(INTERVAL_TAIL)), math.exp(
         estimate.upper_bound(INTERVAL_TAIL)
     )
 
 
 def pair_launches(reference: Sequence[Run], candidate: Sequence[Run]) -> list[tuple[Run, Run]]:
-    """Pair the runs of the reference and of the candidate that belong to the same round.
+    """Return the pairs (reference, candidate) of runs of a case that belong to the same round.
 
-    Runs without a partner in their round are left out.
+    The pairs are in the order of the candidate's runs. Runs without a partner in the same round are
+    left out.
     """
     by_round = {run.launch.round_number: run for run in reference}
     pairs = ((by_round.get(run.launch.round_number), run) for run in candidate)
@@ -279,12 +288,16 @@ def pair_launches(reference: Sequence[Run], candidate: Sequence[Run]) -> list[tu
 
 
 def _log_ratios_of_pairs(reference: Measurement, candidate: Measurement) -> list[float]:
+    """Return log(candidate / reference) of each pair of launches of a case."""
     pairs = pair_launches(reference.runs, candidate.runs)
     return [log_ratio_of_samples(before.samples_s, after.samples_s) for before, after in pairs]
 
 
 def _planned_looks(settings: JudgingSettings) -> Looks:
-    """Return the looks of the policy, with the first look after the planned launches."""
+    """Return the looks of the policy, with the first look after the planned launches.
+
+    The looks of the policy before this first look are left out.
+    """
     first = max(2, settings.planned_launch_count)
     later = (count for count in settings.policy.looks.launch_counts if count > first)
     return replace(settings.policy.looks, launch_counts=(first, *later))
@@ -293,8 +306,8 @@ def _planned_looks(settings: JudgingSettings) -> Looks:
 def _judge_out_of_memory(spec: CaseSpec, reference: Measurement, candidate: Measurement) -> Verdict:
     """Return the verdict on a case for which one or both stacks ran out of memory.
 
-    The case is IMPROVED if only the reference ran out of memory. If only the candidate did, the
-    case is OUT_OF_MEMORY and fails. If both did, it is OUT_OF_MEMORY, which is expected, and does
+    If only the reference ran out of memory, the case is IMPROVED. If only the candidate did, the
+    case is OUT_OF_MEMORY and fails. If both did, the case is OUT_OF_MEMORY, as expected, and does
     not fail.
     """
     if not candidate.failures:
@@ -309,6 +322,11 @@ def _judge_out_of_memory(spec: CaseSpec, reference: Measurement, candidate: Meas
 def _verdict_text(
     decision: PairedDecision, estimate: MeanEstimate | None, pair_count: int, times_text: str
 ) -> str:
+    """Return the text of a verdict: the times, the ratio with its interval, and the decision.
+
+    `estimate` is the mean log ratio of `pair_count` pairs; None with fewer than two pairs.
+    `times_text` is a text such as ``270 us -> 280 us``.
+    """
     pairs = plural(pair_count, "pair") + " of launches"
     if estimate is None:
         return f"{times_text}; {pairs}, too few to compare"

@@ -22,7 +22,8 @@ MAX_NOISY_CASE_SHARE = 0.10
 # the ceiling by much more.
 CEILING_MARGIN = 0.05
 
-# The interval that is shown has 95 %: each of its ends leaves out a probability of 0.025.
+# A ratio of two interleaved stacks is shown with a 95 % confidence interval: a probability of 0.025
+# is left out at each end of the interval.
 INTERVAL_TAIL = 0.025
 
 # If the clock advances in steps, a loss must exceed this many steps: unchanged times may differ by
@@ -30,30 +31,31 @@ INTERVAL_TAIL = 0.025
 MIN_LOSS_TICKS = 1.1
 
 # Rule.noisy_ratio is chosen for this many cases, two frameworks with 21 payloads each. With fewer
-# cases chance alone makes larger ratios, and the threshold rises.
+# cases chance alone makes larger ratios, and the threshold is higher.
 CASE_COUNT_OF_NOISY_RATIO = 42
 
-# This quantile of the deviations of all cases measures the noise of a session. A few cases that
-# really changed do not move it.
+# This quantile of the absolute residuals of all cases measures the noise of a session. A few cases
+# that really changed do not move this quantile.
 NOISE_QUANTILE = 0.7
 
-# A normal deviation exceeds this many standard deviations with a probability of 30 %, which is
-# 1 - NOISE_QUANTILE.
+# A normal value is farther from its mean than this many standard deviations with a probability of
+# 30 %, which is 1 - NOISE_QUANTILE.
 NORMAL_AT_NOISE_QUANTILE = 1.036
 
-# The median of this many last sessions must also show a loss, because a loss of a single outlier
-# does not last. A loss ends if this median is below half of it.
+# The median of this many last sessions must also show a loss over several sessions, because a
+# single outlier is no lasting loss. A loss ends if this median is below half of the loss.
 SESSIONS_OF_LAST_MEDIAN = 3
 
-# The variance between sessions of three launches, divided by the variance between sessions of one
-# launch. It is 0.72 if launches differ as much as sessions, 0.45 if only launches differ, and 1 if
-# only sessions differ.
+# The variance between sessions with three launches, divided by the variance between sessions with
+# a single launch. This ratio is 0.72 if launches differ as much as sessions, 0.45 if only launches
+# differ, and 1 if only sessions differ.
 SINGLE_LAUNCH_VARIANCE_RATIO = 0.7
 
-# With `--launches=auto`, the first launch of a case decides if the level of the case has this many
-# sessions or more, and if the launch is within this share of the limit. All other cases get all
-# launches. So do this share of the cases, drawn at random, and all cases of every tenth session,
-# because they show how launches differ.
+# With `--launches=auto`, a single launch of a case is enough if the level of the case has at least
+# AUTO_MIN_SESSIONS sessions, and if the loss of the launch is at most the fraction AUTO_LIMIT_SHARE
+# of the limit. All other cases get all launches. So do the fraction AUTO_DRAWN_SHARE of the cases,
+# drawn at random, and all cases of every session whose number is a multiple of
+# AUTO_WHOLE_SESSION_EVERY, because several launches of a case show how launches differ.
 AUTO_MIN_SESSIONS, AUTO_LIMIT_SHARE, AUTO_DRAWN_SHARE, AUTO_WHOLE_SESSION_EVERY = 5, 0.5, 0.1, 10
 
 # A session reports how many of this many last sessions were noisy.
@@ -73,8 +75,10 @@ SHARED_PART_VARIANCE_RATIO = 4
 class Looks:
     """The looks and the error rates of the sequential test that compares two interleaved stacks.
 
-    A look is a moment at which the test can decide on a case. The error-spending function of Hwang,
-    Shih and DeCani (1990) divides both error rates among the looks.
+    A look is a moment at which the test can decide on a case, after a certain number of pairs of
+    launches. A pair is a launch of each stack. The error-spending function of Hwang, Shih and
+    DeCani (1990) divides both error rates, of false alarms and of misses, among the looks. Losses
+    are fractions of the reference's time.
     """
 
     # There is a look after each of these numbers of pairs of launches. Six pairs are the fewest for
@@ -111,12 +115,20 @@ class Looks:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rule:
-    """The thresholds of the rule against stored times, which docs/verdict.md explains.
+    """The thresholds of the rule that compares measured times with stored times (docs/verdict.md).
 
-    Times are natural logarithms of seconds. The *residual* of a case is the distance of its time
-    from its level, without the shared part of its framework. Fields that end in *sigmas* are limits
-    in standard deviations. If a number has no reason, it was chosen together with the other numbers
-    for the error rates of docs/quiet.md.
+    Times are natural logarithms of seconds. The residual of a case is its log time minus its level
+    and minus the shared part of its framework. Parts of the names of fields:
+
+    - `sigmas`: a limit in standard deviations; `sigmas_over_sessions` is divided by the number of
+      sessions, and added to that limit
+    - `shared`: about the shared part of a framework, not about a single case
+    - `window`: about a loss over several sessions, not in a single session
+    - `prior`: the noise that is expected before sessions show the noise
+    - `share`: a fraction of a limit
+
+    A number without a reason was chosen together with the other numbers, for the error rates of
+    docs/quiet.md.
     """
 
     # A smaller loss of one case never fails. Losses are fractions of the expected time.
@@ -220,7 +232,7 @@ class Rule:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Policy:
-    """All thresholds for one class of devices.
+    """All thresholds of the judge for one class of devices: CPU, GPU or TPU.
 
     `rule` is for comparisons with stored times, `looks` for comparisons of two interleaved stacks.
     """
@@ -244,7 +256,10 @@ class Policy:
     budget: float = 0.10
 
     def least_visible_difference_s(self, clock: Clock) -> float:
-        """Return the least difference in seconds that `clock` can show, 0 for a device's clock."""
+        """Return the least difference of times in seconds that can be a loss, given `clock`.
+
+        The result is 0 for the clock of a device, because such a clock is exact enough.
+        """
         return 0.0 if clock is Clock.DEVICE else self.host_clock_resolution_s
 
 

@@ -34,16 +34,16 @@ from .series import CaseTimes, ExpectedTime, History, LaunchSummary
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SharedPart:
-    """The shared part of a framework: how much slower all its cases together are today.
+    """The shared part of a framework today: how much slower all its cases together are.
 
     Attributes:
-        log_level: The level of the shared part, as a log ratio to the levels of the cases; 0 if the
+        log_level: The expected shared part, as a log ratio to the levels of the cases; 0 if the
             framework has too few cases.
-        shift_log_ratio: The log ratio of today's shared part to its level.
-        limit_log_ratio: The log ratio above which the cases together are slower.
+        shift_log_ratio: Today's shared part minus `log_level`; above 0 if cases are slower.
+        limit_log_ratio: The cases together are slower if `shift_log_ratio` is above this limit.
         stddev: The standard deviation of `shift_log_ratio` while the code is unchanged.
-        noise: How much the shared part varies between sessions, estimated without its own earlier
-            sessions.
+        noise: How much the shared part varies between sessions, estimated without earlier shared
+            parts.
 
     """
 
@@ -64,13 +64,13 @@ class SessionLimits:
     """The limits of each case in this session, and the shared part of each framework.
 
     Attributes:
-        limits: The limits of each case.
-        shared_parts: Maps each framework to its shared part.
+        limits: Maps each case to its limits.
+        shared_parts: Maps the name of each framework to its shared part.
         noise_ratio: The size of the cases' residuals divided by their usual size, if the session is
             too noisy for a verdict; otherwise 1.
         widening: The factor by which limits are wider than usual, because the session is noisier
-            than usual. A session with a factor above 1 is not used to compute levels, unless it is
-            one of the first `rule.min_session_count_for_known_noise` sessions.
+            than usual. Later levels do not use a session with a factor above 1, except the first
+            `rule.min_session_count_for_known_noise` sessions.
 
     """
 
@@ -116,12 +116,12 @@ class _Comparison:
     """The comparison of the launches of one session with the history.
 
     Attributes:
-        launches: The summary of the launches of each case.
+        launches: Maps each case that was measured to the summary of its launches.
         frameworks: The names of the frameworks that the session measured.
-        expected_times: The expected time of each case.
-        noises: How much the sessions of each case vary.
-        stddevs: The standard deviation of this session's log time around the level of each case.
-        session_variance: The variance between sessions of a typical case.
+        expected_times: Maps each case to its expected time.
+        noises: Maps each case to the noise of its sessions.
+        stddevs: For each case, the standard deviation of its residual while its code is unchanged.
+        session_variance: The variance between sessions of a typical case, in log time.
         normal_sigmas: The limit of a residual in standard deviations, for normal residuals.
         limit_sigmas: The same limit for residuals with the tails that earlier sessions show.
 
@@ -148,9 +148,9 @@ class _Comparison:
         self.limit_sigmas = self._limit_in_sigmas()
 
     def _limit_in_sigmas(self) -> float:
-        """Return the limit of a case in standard deviations of its residual.
+        """Return the limit of the residual of any case, in standard deviations.
 
-        It is larger if the residuals of earlier sessions have heavier tails than a normal
+        The limit is larger if the residuals of earlier sessions have heavier tails than a normal
         distribution.
         """
         rule, series = self.rule, self.history.series_by_case.values()
@@ -164,7 +164,7 @@ class _Comparison:
         return self.normal_sigmas
 
     def _shared_noise(self, framework: str, case_count: int) -> tuple[SessionNoise, ExpectedTime]:
-        """Return how much the shared part of a framework varies, and its level.
+        """Return the noise and the level (a log ratio) of the shared part of a framework.
 
         `case_count` is the number of cases of the framework that were measured today. The level is
         0 if earlier sessions have no shared part.
@@ -186,9 +186,9 @@ class _Comparison:
         ), level
 
     def _log_ratios_of_cases(self, framework: str, shared_log_level: float) -> dict[Case, float]:
-        """Return log(time / expected time) of each case of a framework.
+        """Return log(time today / expected time) of each measured case of a framework.
 
-        The log of the expected time is the sum of the level of the case and `shared_log_level`.
+        The log of the expected time is the level of the case plus `shared_log_level`.
         """
         return {
             case: launches.log_median - self.expected_times[case].log_level - shared_log_level
@@ -197,12 +197,12 @@ class _Comparison:
         }
 
     def compute_shared_part(self, framework: str, widening: float = 1.0) -> SharedPart:
-        """Compute the shared part of a framework's cases: the median of their log ratios today.
+        """Compute the shared part of a framework today: the median of the log ratios of its cases.
 
         Cases outside their limits are left out, so that changed cases do not move the median. If
         fewer than `rule.min_shared_case_count` cases remain, the median is over all cases.
-        `widening` is the factor by which the returned limit is wider than usual. It does not change
-        which cases are left out.
+        `widening` is the factor by which noise widens the returned limit. The factor does not
+        change which cases are left out.
         """
         count = sum(case.framework == framework for case in self.launches)
         noise, expected = self._shared_noise(framework, count)
@@ -238,7 +238,7 @@ class _Comparison:
     def _limit(
         self, case: Case, sigmas: float, *, shared_stddev: float = 0.0, widening: float = 1.0
     ) -> float:
-        """Return `sigmas` standard deviations of a case's log ratio, at least its loss floor.
+        """Return the log ratio of `sigmas` standard deviations, at least the case's loss floor.
 
         The variance of the log ratio is the sum of the variances of the residual and of the shared
         part. `widening` multiplies the standard deviation of the residual. `shared_stddev` is the
@@ -252,10 +252,10 @@ class _Comparison:
     ) -> dict[Case, float]:
         """Return, for each case, the part of its log ratio that it shares with other cases.
 
-        `log_ratios` contains the log ratio of each case. If the rule compares neighbours, the
-        shared part of a case is the median of the log ratios of the neighbouring payloads.
-        Otherwise it is `shared_shift_log_ratio`, for all cases of the framework. If the framework
-        has too few cases, it is 0 for each of them.
+        `log_ratios` contains the log ratio of each case. If the rule compares neighbours, this part
+        is the median of the log ratios of the two neighbouring payloads. Otherwise this part is
+        `shared_shift_log_ratio`, for all cases of the framework. If the framework has too few
+        cases, this part is 0 for each case.
         """
         is_pooled = framework in self.history.pooled_frameworks
         shifts = dict.fromkeys(log_ratios, shared_shift_log_ratio if is_pooled else 0.0)
@@ -270,12 +270,12 @@ class _Comparison:
     def compute_noise_and_widening(self) -> tuple[float, float]:
         """Compute how noisy the session is, and how much wider its limits are.
 
-        The session is noisy if the residuals of cases are clearly larger than usual. It is also
-        noisy if they are slightly larger and launches differ clearly more than usual.
+        The session is noisy if residuals are clearly larger than usual, or if residuals are
+        slightly larger and launches differ clearly more than usual.
 
         Returns:
             The size of the residuals divided by their usual size (1 if the session is not noisy),
-            and the factor by which limits are wider.
+            and the factor by which limits are wider. Both are 1 with too few cases.
 
         """
         rule, residuals = self.rule, list[float]()
@@ -305,7 +305,7 @@ class _Comparison:
     def _launch_noise_relative_to_history(self) -> float:
         """Return the noise between today's launches divided by the noise between earlier launches.
 
-        Both are the standard deviation of the log times of a typical case; 1 means as usual.
+        The noise is the standard deviation of the log times of a typical case. 1 means as usual.
         """
         series = (self.history.series[case] for case in self.launches)
         before = typical_launch_variance(
@@ -322,9 +322,9 @@ class _Comparison:
     def compute_case_limits(
         self, shared_part: SharedPart, framework: str, widening: float
     ) -> dict[Case, CaseLimits]:
-        """Compute the limits of each case of a framework, wider by the factor `widening`.
+        """Compute the limits of each measured case of a framework, wider by the factor `widening`.
 
-        `shared_part` is the shared part of the framework.
+        `shared_part` is the shared part of the framework today.
         """
         ratios = self._log_ratios_of_cases(framework, shared_part.log_level)
         fastest_ratios = {
@@ -357,8 +357,8 @@ class _Comparison:
 
         `common_shift` is the part of `log_ratio` that the case shares with other cases, and
         `shared_part` the shared part of the framework. `common_shift_of_fastest` is the part of the
-        fastest launch's log ratio that the case shares with its two neighbours. It is None if the
-        fastest launch has no limit of its own.
+        fastest launch's log ratio that the case shares with its two neighbours; None if the fastest
+        launch has no limit of its own.
         """
         residual_limit = self._limit(case, self.limit_sigmas, widening=widening)
         max_limit = math.inf
@@ -370,7 +370,7 @@ class _Comparison:
         def limit_above(shared_shift_log_ratio: float) -> float:
             """Return the limit of the case's log ratio if all cases shifted by the given log ratio.
 
-            The limit includes that shift.
+            The limit includes the shift.
             """
             if self.rule.compares_neighbours:
                 # A neighbour that is fast on a shared CPU does not mean that this case is slow.

@@ -1,5 +1,6 @@
 """Series of sessions: the launches, the expected times and the losses of each case.
 
+A series has the sessions of a case, or of the shared part of a framework, oldest first.
 `lasting_losses.replay_sessions` appends one session after the other, so that a series depends on
 the stored sessions alone. Times are natural logarithms of seconds. Every threshold is in `policy`,
 and docs/verdict.md explains the rule.
@@ -21,12 +22,17 @@ from .policy import SINGLE_LAUNCH_VARIANCE_RATIO, Rule
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LaunchSummary:
-    """A summary of the launches of one case in one session.
+    """A summary of the launches of one case in one session, in natural logarithms of seconds.
 
-    `log_median` and `log_fastest` are the median and the least time of the launches, in log time.
-    `sum_of_squares` is the sum of the squared deviations of log times from their mean. It has
-    `degrees_of_freedom` degrees of freedom, which are 0 for a single launch. If sessions were
-    merged, the deviations are from the mean of the launch's own session.
+    For the shared part of a framework, the values are log ratios instead.
+
+    Attributes:
+        log_median: The median time of the launches.
+        log_fastest: The least time of the launches.
+        sum_of_squares: The sum of the squared deviations of the log times from their mean. If
+            sessions were merged, the deviations are from the mean of the launch's own session.
+        degrees_of_freedom: The degrees of freedom of `sum_of_squares`; 0 for a single launch.
+
     """
 
     log_median: float
@@ -36,7 +42,7 @@ class LaunchSummary:
 
     @classmethod
     def summarize(cls, times_s: Sequence[float]) -> LaunchSummary:
-        """Summarize the times of at least one launch, in seconds."""
+        """Return the summary of one or more launches, whose times are in seconds."""
         logs = [math.log(time_s) for time_s in times_s]
         return cls(
             log_median=math.log(median(times_s)),
@@ -46,10 +52,7 @@ class LaunchSummary:
         )
 
     def without_shift(self, log_shift: float) -> LaunchSummary:
-        """Return the summary with `log_shift` subtracted from the median and the fastest time.
-
-        `log_shift` is a difference of log times, which is the logarithm of a ratio of times.
-        """
+        """Return the summary with the log ratio `log_shift` subtracted from both log times."""
         return replace(
             self,
             log_median=self.log_median - log_shift,
@@ -57,7 +60,7 @@ class LaunchSummary:
         )
 
 
-# The summary for a session in which nothing of a series was measured.
+# The summary of a session in which no launch of a series was measured.
 NO_LAUNCHES = LaunchSummary(
     log_median=0.0, log_fastest=0.0, sum_of_squares=0.0, degrees_of_freedom=0
 )
@@ -67,11 +70,17 @@ NO_LAUNCHES = LaunchSummary(
 class ExpectedTime:
     """The time that a case is expected to take, as natural logarithms of seconds.
 
-    `log_level` is the expected median of a session's launches, and `log_fastest` the expected time
-    of its fastest launch. Both are computed from `session_count` sessions. `sum_of_squares` is the
-    sum of the squared deviations of these sessions' medians from their mean.
-    `single_launch_variance_factor` is the variance between sessions of one launch, divided by the
-    variance between these sessions.
+    For the shared part of a framework, the values are log ratios instead.
+
+    Attributes:
+        log_level: The expected median of a session's launches.
+        log_fastest: The expected time of the fastest launch of a session.
+        session_count: The number of earlier sessions from which this time was computed.
+        sum_of_squares: The sum of the squared deviations of these sessions' medians from their
+            mean, in log time.
+        single_launch_variance_factor: The variance between sessions with a single launch, divided
+            by the variance between these sessions.
+
     """
 
     log_level: float
@@ -83,9 +92,9 @@ class ExpectedTime:
     def prediction_factor(self, launches: LaunchSummary) -> float:
         """Return the standard deviation of a new session around the level, as a factor.
 
-        The factor is relative to the standard deviation of a session around its true mean. It is
-        above 1, because the level is a mean of few sessions. `launches` are the launches of the new
-        session: a session with a single launch varies more.
+        The factor multiplies the standard deviation between sessions. The factor is above 1,
+        because the level is a mean of few sessions. `launches` are the launches of the new session:
+        a session with a single launch varies more.
         """
         variance = 1.0 if launches.degrees_of_freedom else self.single_launch_variance_factor
         return math.sqrt(variance + 1 / self.session_count)
@@ -93,12 +102,16 @@ class ExpectedTime:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WindowLoss:
-    """A loss that the last sessions show together: their mean exceeds the level before them.
+    """A loss that the last sessions of a series show together: their mean exceeds the level before.
 
-    `loss` is the size of the loss as a log ratio. Positions are the indices of the sessions in
-    their series. The loss began with the session at `start_position`. A session at
-    `first_excluded_position` or later does not count for levels if its log median exceeds
-    `max_counted_log_median`.
+    A position is the index of a session in the series.
+
+    Attributes:
+        loss: The size of the loss as a log ratio.
+        start_position: The position of the session with which the loss began.
+        first_excluded_position: From this position on, slow sessions do not count for levels.
+        max_counted_log_median: A session is slow if its log median exceeds this value.
+
     """
 
     loss: float
@@ -115,13 +128,17 @@ class SeriesLoss:
         loss: The present loss as a log ratio; 0 without a loss.
         start_position: The position in the series of the session with which the loss began.
         is_gradual: Whether no single session showed the loss.
-        lost_session_count: The number of sessions with the loss; 0 if only the last session has it.
-        mean_loss: The mean loss of these sessions as a log ratio.
-        first_lost_session_number: The position of the first of these sessions in the history.
+        mean_loss: The mean loss since `start_position` as a log ratio, or `window.loss` with a
+            window; 0 without both.
+        lost_session_count: The number of sessions since `start_position`; 0 without a loss, or if
+            only the last session shows the loss.
+        first_lost_session_number: The position in the history (see History) of the session with
+            which the loss began; 0 if `lost_session_count` is 0.
         ended_loss_session_count: How many sessions had the loss that the last session ended; 0 if
             the last session ended no loss.
-        min_window_start: The first position at which a window may begin.
-        window: The loss that several of the last sessions show together; None if they show none.
+        min_window_start: The first position at which a window (a number of last sessions) may
+            begin.
+        window: The loss that several of the last sessions show together; None without such a loss.
 
     """
 
@@ -147,11 +164,12 @@ class Series:
         session_numbers: The position of each session in the history.
         launches: The summary of the launches of each session. For a case, the shared part of the
             session is subtracted.
-        deviation_sigmas: The distance of each session from the level in standard deviations. It is
-            0 for a noisy session, and for a session in which more than two cases changed.
+        deviation_sigmas: The absolute distance of each session from the level, in standard
+            deviations; 0 for a noisy session, and for a session in which more than two cases or
+            a whole framework changed.
         counted_positions: The positions in `launches` of the sessions that are used to compute
-            levels.
-        latest_loss: The losses after the last session.
+            levels, in ascending order.
+        latest_loss: The loss after the last session.
 
     """
 
@@ -163,7 +181,7 @@ class Series:
 
     @property
     def log_medians(self) -> list[float]:
-        """The median log time of the launches of each session."""
+        """The log of the median time of the launches, for each session."""
         return [launches.log_median for launches in self.launches]
 
     def append_session(
@@ -175,17 +193,18 @@ class Series:
         is_counted: bool,
         deviation_sigmas: float = 0.0,
     ) -> None:
-        """Append a session.
+        """Append a session to the series.
 
-        If several sessions together show a loss, `latest_loss` has a window of these sessions. Its
-        slow sessions are then not used any more to compute levels.
+        If several sessions together show a loss, `latest_loss` has a window of these sessions. The
+        slow sessions of the window are then no longer used to compute levels.
 
         Args:
             session_number: The position of the session in the history.
             launches: The summary of the session's launches.
-            latest_loss: The losses of the series after the session.
+            latest_loss: The loss of the series after the session.
             is_counted: Whether the session is used to compute levels.
-            deviation_sigmas: The distance of the session from the level in standard deviations.
+            deviation_sigmas: The absolute distance of the session from the level, in standard
+                deviations.
 
         """
         if is_counted:
@@ -205,9 +224,9 @@ class Series:
     def expected_time(self, rule: Rule, end_position: float = math.inf) -> ExpectedTime | None:
         """Compute the expected time from the counted sessions before `end_position`.
 
-        The level is the mean of the last `rule.level_session_count` of these sessions. It is at
-        most `rule.anchor_margin` above the mean of the first `rule.anchor_session_count` sessions.
-        Returns None without a counted session.
+        The level is the mean of the last `rule.level_session_count` counted sessions, but at most
+        `rule.anchor_margin` above the mean of the first `rule.anchor_session_count` counted
+        sessions. Returns None without a counted session.
         """
         # Positions are in ascending order.
         last = bisect_left(self.counted_positions, end_position)
@@ -238,8 +257,8 @@ class Series:
     def sum_launch_squares(self, rule: Rule) -> tuple[float, int]:
         """Sum up the squared deviations of launches from the means of their sessions, in log time.
 
-        Only the last `rule.level_session_count` counted sessions are used. Returns the sum, and its
-        degrees of freedom.
+        Only the last `rule.level_session_count` counted sessions are used. Returns the sum, and the
+        degrees of freedom of the sum.
         """
         recent = [
             self.launches[position]
@@ -251,11 +270,15 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseTimes:
-    """The launches of a case in one session: the first launches, and those that confirm a loss.
+    """The launches of a case in one session: the first launches, and the confirming launches.
 
-    `first_launches` summarizes the launches that were measured before the case seemed slower.
-    `confirming_log_median` is the median log time of the later launches. It is None if there are
-    fewer of them than the rule requires, and `first_launches` then summarizes all launches.
+    Attributes:
+        first_launches: The summary of the launches that were measured before the case seemed
+            slower, or of all launches if confirming launches are missing.
+        all_launches: The summary of the first and the confirming launches together.
+        confirming_log_median: The median log time of the confirming launches; None if their number
+            is less than the rule requires.
+
     """
 
     first_launches: LaunchSummary
@@ -268,9 +291,9 @@ class CaseTimes:
     ) -> CaseTimes:
         """Split the times of a case's launches, in seconds, into first and confirming launches.
 
-        The first `planned_launch_count` are the first launches. If `planned_launch_count` is None,
-        as for stored sessions, the last `rule.confirming_launch_count` launches are confirming
-        launches.
+        The first `planned_launch_count` times are first launches, the others confirming launches.
+        If `planned_launch_count` is None, as for stored sessions, the last
+        `rule.confirming_launch_count` times are confirming launches.
         """
         count = (
             max(1, len(times_s) - rule.confirming_launch_count)
@@ -290,16 +313,17 @@ class CaseTimes:
 
 @dataclass(kw_only=True, slots=True)
 class History:
-    """The sessions that were judged so far: a series of each case and of each framework.
+    """The sessions that were judged so far, as a series of each case and of each framework.
 
     The series of a framework contains the framework's shared part in each session: how much slower
-    all its cases together were.
+    all cases of the framework together were.
 
     Attributes:
         rule: The thresholds of the rule.
-        pooled_frameworks: The frameworks with enough cases to compute their shared part.
+        pooled_frameworks: The names of the frameworks with enough cases to compute a shared part.
         loss_floors: For each case, the least log ratio that the clock can show as a loss.
-        series: The series of each case, and of the shared part of each framework by its name.
+        series: Maps each case to its series, and the name of each framework to the series of its
+            shared part.
         noisy_flags: Whether each session was noisy, oldest session first.
 
     """
@@ -312,6 +336,7 @@ class History:
 
     @property
     def session_count(self) -> int:
+        """The number of sessions that were judged so far."""
         return len(self.noisy_flags)
 
     @property

@@ -1,7 +1,7 @@
-"""Judge a session: whether the requested cases were measured, and whether they are slower together.
+"""Judge a session: whether all cases were measured, and whether a framework is slower as a whole.
 
-All cases of a framework together may be slower even if no single case shows it. The verdicts on
-single cases stay as they are.
+All cases of a framework together may be slower even if no single case is REGRESSED. The verdicts
+on single cases do not change here.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ _MAX_NAMED_CASES = 8
 
 
 def slower_framework_text(framework: str, case_count: int, shared_part: SharedPart) -> str:
-    """Say how much slower all cases of a framework are together.
+    """Return a text that says how much slower all cases of a framework together are.
 
-    `case_count` is the number of cases of the framework, and `shared_part` is its shared part.
+    `case_count` is the number of cases of the framework, and `shared_part` the framework's shared
+    part today.
     """
     ratio, limit = math.exp(shared_part.shift_log_ratio), math.exp(shared_part.limit_log_ratio)
     return (
@@ -38,45 +39,57 @@ def slower_framework_text(framework: str, case_count: int, shared_part: SharedPa
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionContext:
-    """The input of a session's verdict, besides the verdicts and measurements of the cases."""
+    """The input of a session's verdict, besides the verdicts and measurements of the cases.
+
+    Attributes:
+        settings: The policy and the user's options by which the cases are judged.
+        has_baselines: Whether cases are compared with baselines, and not with an interleaved
+            reference.
+        accepts_new_cases: Whether an update stores the measurements of cases without a baseline.
+        accepts_all_times: Whether an update stores all times, and so accepts a loss that all cases
+            share.
+        no_verdict_reasons: Reasons why the session has no verdict, besides the reasons that its
+            cases show.
+        notes: Texts that are added to the text of the session, and do not change its outcome.
+        slower_framework_texts: A text for each framework whose cases together are slower.
+        drift_text: The losses of whole frameworks that only several sessions together show; empty
+            without such a loss.
+        noise_ratio: How far the cases deviate from their levels, divided by the usual distance; 1
+            if the session is not too noisy for a verdict.
+        recent_noisy_session_count: How many of the last ten sessions, this session included, were
+            noisy.
+        doubted_cases: Slower cases that are NOISY, because a finding of an extension names another
+            possible cause.
+
+    """
 
     settings: JudgingSettings
-    # Whether cases are compared with baselines, and not with an interleaved reference.
     has_baselines: bool = True
-    # Whether an update stores the measurements of cases without a baseline.
     accepts_new_cases: bool = False
-    # Whether an update stores all times, and so accepts a loss that all cases share.
     accepts_all_times: bool = False
-    # Reasons why the session has no verdict, besides the reasons that its cases show.
     no_verdict_reasons: tuple[str, ...] = ()
-    # Texts that are added to the text of the session, and do not change its outcome.
     notes: tuple[str, ...] = ()
-    # A text for each framework whose cases together are slower.
     slower_framework_texts: tuple[str, ...] = ()
-    # The losses of whole frameworks that grew over several sessions; empty without such a loss.
     drift_text: str = ""
-    # How far the cases deviate from their levels, divided by the usual distance; 1 if chance
-    # explains a larger distance.
     noise_ratio: float = 1.0
-    # How many of the last ten sessions, this session included, were noisy.
     recent_noisy_session_count: int = 0
-    # Slower cases that are NOISY, because a finding of an extension names another possible cause.
     doubted_cases: frozenset[CaseSpec] = frozenset()
 
 
 def judge_session(
     verdicts: Sequence[Verdict], measurements: Sequence[Measurement], context: SessionContext
 ) -> SessionVerdict:
-    """Return the verdict on a session: all failures that apply, or else NOTHING_COMPARED or PASS.
+    """Return the verdict on a session: all bad outcomes that apply, or NOTHING_COMPARED or PASS.
 
-    A session with a failed case is FAILED. A session has NO_VERDICT, and is red even if its cases
-    are fine, for each of these reasons:
+    A session with a failed case is FAILED. A session is SLOWER or DRIFT if `context` has such texts
+    and no update accepts the losses. A session has NO_VERDICT, and fails even if no case fails, for
+    each of these reasons:
 
-    - no case has a time, unless every case ran out of memory, and baselines expect this or an
-      update stores it
+    - no case has a time, unless every case ran out of memory as the baselines expect, or an update
+      stores the case
     - a case has fewer launches than planned
     - the session is noisier than usual
-    - more than a tenth of the cases are NOISY and count
+    - more than a tenth of the judged cases are NOISY, counted by `select_counted_noisy`
     - `context` contains another reason
     """
     slower = "; ".join(context.slower_framework_texts)
@@ -107,13 +120,15 @@ def build_session_verdict(
 ) -> SessionVerdict:
     """Build the verdict on a session from the outcomes that apply.
 
+    If no outcome applies, the outcome is PASS, or NOTHING_COMPARED without any comparison.
+
     Args:
         text_by_outcome: The text of each outcome; an outcome with an empty text does not apply.
         verdicts: The verdicts on the cases. If a case failed, FAILED applies, too.
-        default_text: A sentence on the session, such as how many cases it measured. If no outcome
-            applies, it is the whole text. If only FAILED applies, it is appended to the text of
-            FAILED.
-        is_compared: Whether cases were compared with each other, and not with baselines.
+        default_text: A sentence on the session, such as the number of measured cases. If no outcome
+            applies, this sentence is the whole text. If only FAILED applies, this sentence is
+            appended to the text of FAILED.
+        is_compared: Whether cases were compared with each other, so that no baseline is needed.
 
     """
     failed = [verdict for verdict in verdicts if verdict.failed]
@@ -136,7 +151,10 @@ _WITHOUT_COMPARISON = (
 
 
 def has_comparison(verdicts: Sequence[Verdict]) -> bool:
-    """Return whether at least one case was compared with a baseline or a reference."""
+    """Return whether at least one case was compared with a baseline or a reference stack.
+
+    A case that ran out of memory as expected counts as compared.
+    """
     return any(
         verdict.expected or verdict.outcome not in _WITHOUT_COMPARISON for verdict in verdicts
     )
@@ -149,7 +167,7 @@ def _count_outcomes(verdicts: Sequence[Verdict]) -> str:
 
 
 def _measured_text(verdicts: Sequence[Verdict], measurements: Sequence[Measurement]) -> str:
-    """Say how many cases were measured, and in how many launches."""
+    """Return a text that says how many cases were measured, and in how many launches."""
     timed = [measurement.launches for measurement in measurements if measurement.runs]
     if not timed:
         return f"{plural(len(verdicts), 'case')} out of memory, as expected"
@@ -168,8 +186,8 @@ def _reasons_for_missing_times(
 ) -> Iterator[str]:
     """Yield the reason why a session without any time has no verdict.
 
-    Yield nothing if a case has a time. Also yield nothing if every case ran out of memory, and
-    baselines expect this or an update stores it.
+    Yield nothing if a case has a time. Also yield nothing if every case ran out of memory, as the
+    baselines expect, or because an update stores the case.
     """
     if any(measurement.runs for measurement in measurements):
         return
@@ -186,7 +204,7 @@ def _reasons_for_missing_times(
 def _no_verdict_reasons(
     verdicts: Sequence[Verdict], measurements: Sequence[Measurement], context: SessionContext
 ) -> Iterator[str]:
-    """Yield each reason why the session has no verdict."""
+    """Yield each reason why the session has no verdict, as a text; nothing without a reason."""
     yield from _reasons_for_missing_times(verdicts, measurements, context)
     failed = {verdict.case for verdict in verdicts if verdict.outcome is Outcome.FAILED}
     whole = [m for m in measurements if m.case not in failed]
@@ -215,16 +233,16 @@ def _no_verdict_reasons(
 
 
 def select_counted_noisy(verdicts: Sequence[Verdict], context: SessionContext) -> list[Verdict]:
-    """Return the NOISY cases that count towards NO_VERDICT.
+    """Return the verdicts on the NOISY cases that count towards NO_VERDICT of the session.
 
-    All NOISY cases count in either of these sessions:
+    All NOISY cases count if one of these statements is true:
 
-    - Two stacks are interleaved, because disturbances slow both stacks alike.
-    - Two or more cases are NOISY, the device has no other work, and no user set the limit.
+    - Two stacks are interleaved: disturbances slow both stacks alike.
+    - Two or more cases are NOISY, the device has no other work, and the user set no limit.
 
     In other sessions these NOISY cases count:
 
-    - cases with a limit that is too wide, and doubted cases, because they cannot be judged
+    - cases that cannot be judged: without a limit, with too wide a limit, or doubted by a finding
     - cases above their limits, unless the device has other work that slows unchanged cases down
     """
     policy = context.settings.policy
@@ -246,15 +264,15 @@ def select_counted_noisy(verdicts: Sequence[Verdict], context: SessionContext) -
 
 
 def _is_above_limit(verdict: Verdict) -> bool:
-    """Return whether the ratio of a case exceeds its limit, confirmed or not."""
+    """Return whether the ratio of a case exceeds its limit; False without a ratio or a limit."""
     return (verdict.ratio or 0.0) > (verdict.limit or math.inf)
 
 
 def noisy_cases_text(verdicts: Sequence[Verdict]) -> str:
-    """Name the NOISY cases above their expected times; return "" without such a case.
+    """Name the NOISY cases that are slower than expected; return "" without such a case.
 
-    Cases above their limits come first. The text is part of the last line of a session, so that no
-    case that looked slower is hidden.
+    Cases above their limits come first, then the largest ratios. The text is part of the last line
+    of a session, so that no case that looked slower is hidden.
     """
     slower = [v for v in verdicts if v.outcome is Outcome.NOISY and (v.ratio or 0.0) > 1.0]
     slower.sort(key=lambda verdict: (not _is_above_limit(verdict), -(verdict.ratio or 0.0)))

@@ -1,7 +1,7 @@
-"""Checks of a measurement that do not depend on its reference, which is a baseline or a stack.
+"""Checks of a measurement that need no reference, neither a baseline nor another stack.
 
-They find failed launches, wrong values, too little memory, and bandwidths above the ceiling of the
-hardware. A slowdown that was injected on purpose becomes a note.
+The checks find failed launches, wrong values, too little memory, and bandwidths above the ceiling
+of the hardware. A slowdown that was injected on purpose becomes a note.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ def judge_failed_launches(
 
     The verdict is
 
-    - None if no launch failed, or if all ran out of memory, which the caller judges
+    - None if no launch failed, or if all launches ran out of memory, which the caller judges
     - SKIPPED if the compiler replaced the dtype in every launch
     - FAILED if there is no launch, if only some launches ran out of memory, if a launch failed in
       any other way, or if a launch returned a wrong value
 
-    Its text begins with `text_prefix`, such as ``the reference: ``.
+    The text of the verdict begins with `text_prefix`, such as ``the reference: ``.
     """
     verdict = Verdict(spec=spec, outcome=Outcome.FAILED, failed=True, text=text_prefix)
     failures, launches = measurement.failures, measurement.launches
@@ -66,7 +66,10 @@ _DETECTED = {
 
 
 def out_of_memory_text(failure: Failure) -> str:
-    """Say how much memory a case needs and how much it had, and how the shortage was detected."""
+    """Say how much memory a case needs, how much was free, and how the shortage was detected.
+
+    `failure` is an out-of-memory failure of the case.
+    """
     parts, detection = [], failure.detected or OutOfMemoryDetection.RAISED
     if failure.needed_bytes is not None:
         parts.append(f"needs {bytes_text(failure.needed_bytes)}")
@@ -80,10 +83,10 @@ def out_of_memory_text(failure: Failure) -> str:
 def out_of_memory_verdict(
     spec: CaseSpec, failure: Failure, text_suffix: str, *, failed: bool, expected: bool = False
 ) -> Verdict:
-    """Return the verdict OUT_OF_MEMORY; its text describes `failure` and ends with `text_suffix`.
+    """Return the verdict OUT_OF_MEMORY, whose text describes `failure` and ends with `text_suffix`.
 
-    `failed` says whether the test fails. `expected` says whether the baseline or the reference ran
-    out of memory, too.
+    `failed` says whether the test of the case fails. `expected` says whether the baseline or the
+    reference ran out of memory, too.
     """
     return Verdict(
         spec=spec,
@@ -96,9 +99,10 @@ def out_of_memory_verdict(
 
 
 def would_fit_without_other_programs(failure: Failure) -> bool:
-    """Return whether the case would fit into memory if no other program used memory.
+    """Return whether a case that ran out of memory would fit if no other program used memory.
 
-    Returns False if the shortage was not predicted, because the needed memory is unknown then.
+    `failure` is the out-of-memory failure. Returns False if the shortage was not predicted before
+    the case used memory, because the needed memory is unknown then.
     """
     return (
         failure.detected is OutOfMemoryDetection.PREDICTED
@@ -115,21 +119,22 @@ REFERENCE_PREFIX = "the reference: "
 def apply_ceiling(
     verdict: Verdict, key: EnvironmentKey, runs: Sequence[Run], *, is_paired: bool = False
 ) -> Verdict:
-    """Add the ceiling of the case to its verdict, and fail a case above the ceiling.
+    """Return the verdict with the ceiling of its case, FAILED if the case is above the ceiling.
 
-    The bandwidth of the best launch is compared with the ceiling, because the ceiling holds for
-    every launch. A case is FAILED, and its time is removed, if the bandwidth is more than 5 % above
-    what any algorithm can reach. The case only gets a note if another algorithm or the switch can
-    reach the bandwidth, or if the figures of the chip are not trusted. If they are not trusted, the
-    case is still FAILED above the bandwidth of all links of the chips together. A verdict without a
-    time keeps its outcome.
+    The ceiling is the busbw that the hardware allows. The busbw of the best launch is compared with
+    the ceiling, because the ceiling holds for every launch. A case is FAILED, and its time is
+    removed, if the busbw is more than 5 % (CEILING_MARGIN) above the busbw that any algorithm can
+    reach. The case only gets a note if another algorithm or the switch can reach the busbw, or if
+    the figures of the chip are not trusted. If these figures are not trusted, the case is still
+    FAILED above the bandwidth of all links of the chips together. A verdict without a time keeps
+    its outcome.
 
     Args:
         verdict: The verdict so far.
         key: The environment, whose mesh is the shape of the slice.
-        runs: The runs of the case, which say which algorithm the compiler chose.
-        is_paired: Whether the case also fails if the reference is above the ceiling, because such a
-            reference is not comparable.
+        runs: The runs of the case, which record the algorithm that the compiler chose.
+        is_paired: Whether two stacks are interleaved. The case then also fails if the reference is
+            above the ceiling, because such a reference is not comparable.
 
     """
     case = verdict.case
@@ -168,15 +173,16 @@ def apply_ceiling(
 def _judge_above_ceiling(
     verdict: Verdict, ceiling: Ceiling, busbw_bytes_per_s: float, text_prefix: str
 ) -> Verdict:
-    """Fail a case whose bandwidth exceeds the ceiling, and remove its time.
+    """Return the verdict FAILED, without a time, on a case whose busbw exceeds the ceiling.
 
-    If the figures of the ceiling are not trusted, the case only gets a note.
+    If the figures of the ceiling are not trusted, return the verdict with a note instead.
 
     Args:
         verdict: The verdict so far.
-        ceiling: The ceiling below the bandwidth.
-        busbw_bytes_per_s: The busbw of the best launch.
-        text_prefix: The beginning of the text, `REFERENCE_PREFIX` for the bandwidth of a reference.
+        ceiling: The ceiling that the busbw exceeds.
+        busbw_bytes_per_s: The busbw of the best launch in bytes per second.
+        text_prefix: The beginning of the text: `REFERENCE_PREFIX` for the busbw of a reference,
+            empty for a candidate.
 
     """
     text = (
@@ -201,14 +207,15 @@ def _judge_above_ceiling(
 
 
 def _add_note(verdict: Verdict, note: str) -> Verdict:
+    """Return `verdict` with `note` added to its notes."""
     return replace(verdict, notes=(*verdict.notes, note))
 
 
 def injection_notes(runs: Sequence[Run]) -> tuple[str, ...]:
-    """Return the notes on a case that was slowed down on purpose; none for any other case.
+    """Return the note on a case that was slowed down on purpose; empty for any other case.
 
-    A note is a text such as ``injected delay:5%: measured +5.2 %``, with the median change over all
-    launches.
+    The note is a text such as ``injected delay:5%: measured +5.2 %``, with the median change of the
+    time over all launches.
     """
     ratios = [run.injected_ratio for run in runs if run.injected_ratio is not None]
     if not ratios:

@@ -1,8 +1,8 @@
-"""The grid that options select (GridOptions), requested cases (CaseSpec) and measured cases (Case).
+"""Requested cases (CaseSpec), cases on a machine (Case), and the options that select cases.
 
-No value here holds a result. A case knows of the hardware only the facts that a probe found. The
-workload of a rank and the descriptor of a framework are here, too. The descriptors of all
-frameworks are in `busbw.frameworks`.
+No value here holds a measured result. A Case knows of the hardware only the facts that a probe
+reported. The workload of a rank and the descriptor of a framework (Framework) are here, too. The
+descriptors of all frameworks are in `busbw.frameworks`.
 """
 
 from __future__ import annotations
@@ -29,14 +29,19 @@ ALL_COLLECTIVES = "all"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Workload:
-    """A single collective, or all collectives of a user's program.
+    """The collective that the ranks run, or a user's program with all its collectives.
 
-    `reduce_op` is ``sum``, ``max``, ``min``, or ``none`` for a collective that reduces nothing.
-    `placement` is ``in_place`` or ``out_of_place``. `axes` are the axes of the mesh along which the
-    collective runs, such as ``y``; if `axes` is empty, the collective runs over all ranks.
-    `program` names the function that makes the user's program, such as
-    ``perf/programs.py:train_step``, or the file of the program's HLO, and `collective` is then
-    `ALL_COLLECTIVES`. `program` is empty for a single collective.
+    Attributes:
+        collective: The name of the collective, such as ``all_reduce``; `ALL_COLLECTIVES` for a
+            program.
+        reduce_op: ``sum``, ``max`` or ``min``; ``none`` for a collective that reduces nothing.
+        placement: ``in_place`` or ``out_of_place``.
+        axes: The axes of the mesh along which the collective runs, such as ``y``; if empty, the
+            collective runs over all ranks.
+        program: The function that makes the user's program, such as
+            ``perf/programs.py:train_step``, or the file of the program's HLO; empty for a single
+            collective.
+
     """
 
     collective: str = "all_reduce"
@@ -47,29 +52,35 @@ class Workload:
 
     @property
     def is_sized(self) -> bool:
-        """Whether the workload is a single collective, whose payload and time give a bandwidth."""
+        """Whether the workload is a single collective, which has a payload and thus a bandwidth."""
         return self.collective != ALL_COLLECTIVES
 
     @property
     def program_label(self) -> str:
-        """``program`` for a user's program, as in ids, tables and file names; otherwise empty."""
+        """The word ``program`` for a user's program, as in ids and file names; otherwise empty."""
         return "" if self.is_sized else "program"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Framework:
-    """The facts about a framework that are known without importing it.
+    """The facts about a framework that are known without importing the framework.
 
-    `strategies` are the strategies of its all-reduce, as --strategies names them, the default
-    first. `strategy_of_other_collectives` is the strategy of its other collectives. With
-    `has_only_sums` its only collective is an all-reduce of sums over all ranks.
+    Attributes:
+        name: The name in options, such as ``jax``.
+        strategies: The words that --strategies accepts for all-reduce; the first word is
+            ``default``, which stands for a strategy that depends on the devices.
+        strategy_of_other_collectives: The strategy of all collectives other than all-reduce.
+        pip_extra: The extra of busbw's package that installs the framework, such as ``tf`` in
+            ``busbw[tf]``.
+        packages: The packages that may provide the framework, and libraries for chips that no
+            package requires, such as ``libtpu``.
+        has_only_sums: Whether the framework's only collective is an all-reduce of sums over all
+            ranks.
+        can_share_devices: Whether several processes of the framework can measure on the same GPU.
+        is_scripted: Whether the framework simulates measurements, for tests. A scripted framework
+            is always installed, and is measured only if an option names it.
+        environment: Variables that are set in the framework's workers unless the user has set them.
 
-    `pip_extra` is the word that installs it, such as ``tf`` in ``busbw[tf]``. `packages` are the
-    packages that may provide it, and libraries for chips that no package requires.
-    `can_share_devices` says that several of its processes can measure on the same GPU. A framework
-    that `is_scripted` imitates measurements for tests: it is always installed, and is measured only
-    if it is named. `environment` has variables that are set in its workers unless the user has set
-    them.
     """
 
     name: str
@@ -84,19 +95,31 @@ class Framework:
 
 
 class GridError(ValueError):
-    """A selection that cannot be measured, such as an empty grid or a device that is missing."""
+    """The error of a selection of cases that cannot be measured, such as an empty selection.
+
+    The message tells the user the reason, such as a missing device.
+    """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GridOptions:
-    """The values of options whose combinations are the cases of a session.
+    """The values of the options that select cases: each combination of the values is a case.
 
-    `frameworks` are installed. `absent_frameworks` are not installed, but have baselines, so that
-    their cases are reported as SKIPPED. If the user named the frameworks (`names_frameworks`), a
-    framework that supports no combination is an error, and otherwise it is skipped. ``default``
-    stands for the default of each framework or collective. `ranks` is None for all devices. `mesh`
-    and `axes` are texts such as ``2x4`` and ``y``; empty, ranks have the shape of the devices, and
-    collectives run over all axes.
+    The word ``default`` stands for the default of each framework or collective.
+
+    Attributes:
+        frameworks: The installed frameworks to measure.
+        absent_frameworks: The frameworks that are not installed but have baselines: their cases are
+            reported as SKIPPED.
+        names_frameworks: Whether the user named the frameworks. Then a framework that supports no
+            combination is an error; otherwise it is skipped.
+        placement: The requested placements, such as ``in_place``.
+        payloads: The payloads in bytes.
+        ranks: The number of ranks; None for all devices.
+        mesh: The shape of the ranks, such as ``2x4``; empty for the shape of the devices.
+        axes: The axes of the mesh along which collectives run, such as ``y``; empty for all axes.
+        clock: The name of a `Clock`, or ``default``.
+
     """
 
     frameworks: tuple[str, ...] = ()
@@ -116,11 +139,17 @@ class GridOptions:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseSpec(Workload):
-    """A requested case, as pytest collects it before anything is known of the hardware.
+    """A requested case, as pytest collects it before the hardware is known.
 
-    `strategy` and `clock` may be ``default``, for which the probe finds the name. `ranks` is None
-    for all devices. `mesh` is the shape in which ranks are arranged, such as ``2x4`` or
-    ``hosts:2,devices:4``; empty, it is the shape of the devices.
+    Attributes:
+        payload_bytes: The payload; a placeholder for a user's program.
+        strategy: The name of a strategy; ``default`` until a probe tells the actual strategy. For a
+            user's program, the name of the program.
+        ranks: The number of ranks; None for all devices.
+        mesh: The shape in which ranks are arranged, such as ``2x4`` or ``hosts:2,devices:4``; empty
+            for the shape of the devices.
+        clock: The name of a `Clock`; ``default`` until a probe tells the actual clock.
+
     """
 
     framework: str
@@ -133,7 +162,10 @@ class CaseSpec(Workload):
 
     @property
     def id(self) -> str:
-        """The pytest id, such as ``jax-default-float32-4K``, without values that are usual."""
+        """The id of the case's test in pytest, such as ``jax-default-float32-4K``.
+
+        The usual values of collective, reduce op, placement and clock are left out.
+        """
         if not self.is_sized:
             return "-".join((self.framework, self.program_label, self.strategy))
         names = (
@@ -149,17 +181,25 @@ class CaseSpec(Workload):
 
     @property
     def kind_names(self) -> tuple[str, ...]:
-        """The collective, reduce op, placement, strategy and dtype, which name a kind of cases."""
+        """The collective, reduce op, placement, strategy and dtype: equal for cases of a kind."""
         return (self.collective, self.reduce_op, self.placement, self.strategy, self.dtype)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Case(Workload):
-    """A requested case whose defaults are resolved on the machine that the probe found.
+    """A case on a machine: a requested case with actual values in place of defaults.
 
-    Times of two equal Cases can be compared. `protocol` says how a time is measured. `ranks` is the
-    number of all ranks that take part: with `axes` they form several groups, and each group has a
-    collective of its own at the same time.
+    The times of two equal Cases can be compared.
+
+    Attributes:
+        payload_bytes: The payload; a placeholder for a user's program.
+        strategy: The actual strategy, such as ``psum``, never ``default``. For a user's program,
+            the name of the program.
+        ranks: The number of all ranks that take part. With `axes` they form several groups, and
+            each group runs a collective of its own at the same time.
+        mesh: The shape in which ranks are arranged, such as ``2x4``; empty if they have no shape.
+        protocol: How a time is measured.
+
     """
 
     framework: str
@@ -171,9 +211,9 @@ class Case(Workload):
     protocol: Protocol
 
     def validate(self) -> None:
-        """Raise ValueError if `axes` are not axes of `mesh`, or `mesh` does not have `ranks` ranks.
+        """Raise ValueError if `axes` contradict `mesh`, or `mesh` does not have `ranks` ranks.
 
-        The message begins with the name of the field.
+        Without `axes` nothing is checked. The message begins with the name of the wrong field.
         """
         if not self.axes:
             return
@@ -196,9 +236,10 @@ class Case(Workload):
 
     @property
     def family_name(self) -> str:
-        """The name of the case's family, which are the cases that differ only in payload.
+        """The name of the family (the cases that differ only in payload), as text for tables.
 
-        Such as ``jax all_reduce (psum), bfloat16``, without values that are usual.
+        For example ``jax all_reduce (psum), bfloat16``; usual values, such as float32, are left
+        out.
         """
         if not self.is_sized:
             return f"{self.framework} {self.program_label} {self.strategy}"
@@ -221,12 +262,15 @@ class Case(Workload):
 
     @property
     def line_key(self) -> tuple[str, str, str, str, int]:
-        """The key of the case's line in its baseline file; lines are sorted by it."""
+        """The dtype, reduce op, placement, axes and payload (bytes), by which lines are sorted.
+
+        The lines are the lines of the case's baseline file.
+        """
         return (self.dtype, self.reduce_op, self.placement, self.axes, self.payload_bytes)
 
     @property
     def family_key(self) -> tuple[object, ...]:
-        """The key of the case's family: it is equal for cases that differ only in payload."""
+        """The key of the case's family: equal for all cases that differ only in payload."""
         return (self.file_name, *self.line_key[:-1], self.protocol)
 
     @property
@@ -235,12 +279,12 @@ class Case(Workload):
 
     @property
     def rank_groups(self) -> tuple[tuple[int, ...], ...]:
-        """The ranks of each collective; a single group of all ranks if `axes` is empty."""
+        """The ranks of each group that runs a collective; a single group if `axes` is empty."""
         return group_ranks_along_axes(self.mesh, self.axes, self.ranks)
 
     @property
     def group_size(self) -> int:
-        """The number of ranks over which a collective runs: the n of the busbw factor."""
+        """The number of ranks over which each collective runs: the n in the formula of busbw."""
         if not self.axes:
             return self.ranks
         extents = axis_extents(self.mesh)
@@ -251,10 +295,17 @@ T = TypeVar("T")
 
 
 def convert_to(kind: type[T], *values: object, **changes: object) -> T:
-    """Return a new `kind` (a dataclass) with fields copied from `values`.
+    """Return a new instance of the dataclass `kind`, with fields copied from other values.
 
-    The value of a field is taken from `changes`, or else from the first of `values` that has an
-    attribute with the name of the field. Otherwise the field has its default.
+    Args:
+        kind: The dataclass.
+        values: Objects whose attributes are copied to the fields of the same names. If several
+            objects have an attribute, the first object counts.
+        changes: Values of fields, which count more than the attributes of `values`.
+
+    Returns:
+        The instance. A field without a value in `changes` and `values` has its default.
+
     """
     names = [f.name for f in fields(kind) if f.name not in changes]  # type: ignore[arg-type]
     same = {

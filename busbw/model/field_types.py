@@ -1,7 +1,8 @@
-"""Types of fields with the values that they accept, such as `Count`, which `wire.from_json` checks.
+"""Types of dataclass fields, such as `Count`, which state the values that a field accepts.
 
-A check is called with the value of a field, and raises ValueError, which says which values are
-accepted. Larger numbers would overflow in formulas, or fill the memory with lists of ranks.
+`wire.from_json` calls the check in such a type with the value of the field. A check raises
+ValueError, whose message says which values are accepted. Larger numbers than the accepted numbers
+would overflow in formulas, or fill the memory with lists of ranks.
 """
 
 from __future__ import annotations
@@ -16,10 +17,15 @@ from typing import Annotated
 
 @dataclass(frozen=True, slots=True)
 class RangeCheck:
-    """A check that a number is from `least` to `most`.
+    """A check that a number is at least `least` and at most `most`.
 
-    The message of its error names both numbers and their `unit`, or contains `text` instead if
-    `text` is not empty.
+    Attributes:
+        least: The least accepted number.
+        most: The largest accepted number.
+        unit: The unit of both numbers in the error message; empty for no unit.
+        text: The accepted numbers in words, for the message; if empty, the message names both
+            numbers.
+
     """
 
     least: float
@@ -42,13 +48,16 @@ _MOMENT = "%Y-%m-%dT%H:%M:%SZ"
 
 
 def moment_text(moment: datetime.datetime) -> str:
-    """Return `moment` in the form that files have, such as ``2026-01-31T03:00:00Z``."""
+    """Return `moment`, which has a time zone, as text in UTC, such as ``2026-01-31T03:00:00Z``."""
     return moment.astimezone(datetime.UTC).strftime(_MOMENT)
 
 
 @functools.lru_cache(maxsize=1024)
 def parse_moment(text: str) -> datetime.datetime:
-    """Parse a moment in the form that files have. Raises ValueError for another form."""
+    """Return the moment, in UTC, of a text such as ``2026-01-31T03:00:00Z``.
+
+    Raises ValueError if `text` has any other form.
+    """
     with contextlib.suppress(ValueError):
         moment = datetime.datetime.strptime(text, _MOMENT).replace(tzinfo=datetime.UTC)
         # Python also reads digits of other scripts, but a moment has only one text.

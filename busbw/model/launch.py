@@ -1,8 +1,8 @@
-"""A launch: its plan, its id, and its result.
+"""Launches: their plans and ids, injected losses, and the results of cases in launches.
 
 A launch gives each case a Run or a Failure, and a Measurement has the Runs and Failures of a case.
-`busbw.judge` decides what they mean. A Plan and an Injection are no part of a Case: cases that were
-measured with different plans are equal.
+`busbw.judge` decides which verdict they give. A Plan and an Injection are no part of a Case: cases
+that were measured with different plans are equal.
 """
 
 from __future__ import annotations
@@ -19,19 +19,22 @@ from .words import Clock, FailureKind, InjectionKind, OutOfMemoryDetection, payl
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """How long and how often to measure. A plan never changes the measured program.
+    """The number and the length of measurements; no plan changes the measured program.
 
-    Each case is measured in `launches` launches. In a launch, sampling ends when there are
-    `samples` samples. It also ends after `budget_s` seconds if there are two samples or more.
-    After several times `budget_s` a single sample is enough.
+    A sample is the difference in time between a long and a short chain (two calls of the same
+    program with different numbers of iterations), divided by the difference in iterations.
 
-    A sample is the difference in time between a long and a short chain: two calls of the same
-    program with different numbers of iterations. The long chain is made so long that the difference
-    is about `min_sample_s` seconds, which the clock can measure, unless that takes too much of the
-    budget.
+    Attributes:
+        launches: The number of launches in which each case is measured.
+        samples: The number of samples of a case in a launch; fewer if they take too long.
+        min_sample_s: The seconds that the long chain takes longer than the short chain, long enough
+            for the clock. The long chain is shorter if it would take too much of the budget.
+        budget_s: The seconds after which sampling ends early, if at least two samples exist. After
+            several times `budget_s` a single sample is enough.
+        timeout_s: The longest time in seconds that a case may take in a launch.
+        seed: The seed that shuffles the order of cases.
+        memory_limit_bytes: An artificial limit of a host's memory; None without a limit.
 
-    `timeout_s` is the longest time that a case may take in a launch. `seed` shuffles the order of
-    cases. `memory_limit_bytes` is an artificial limit of a host's memory, None without a limit.
     """
 
     launches: AtLeast1 = 3
@@ -45,12 +48,17 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Injection:
-    """A loss that is caused on purpose, to test whether busbw finds it.
+    """A loss that --inject causes on purpose, to test whether busbw detects the loss.
 
-    `extra` is the kind of loss. A delay is really executed in the measured program: it takes a
-    `share` of the time that a collective takes without it (0.05 is 5 %). For the kind memory, the
-    worker may use only `limit_bytes`. `payloads` limits the loss to cases with these payloads, in
-    bytes; if it is empty, all cases lose time or memory.
+    A delay is really executed in the measured program.
+
+    Attributes:
+        extra: The kind of loss: a delay of each collective, or less memory.
+        share: The delay as a fraction of the time of an undelayed collective, such as 0.05; None
+            for the kind memory.
+        limit_bytes: The memory that the worker may use; None for a delay.
+        payloads: The payloads in bytes of the cases that lose time or memory; empty for all cases.
+
     """
 
     extra: InjectionKind
@@ -59,16 +67,19 @@ class Injection:
     payloads: tuple[int, ...] = ()
 
     def applies_to(self, case: Case) -> bool:
-        """Return whether `case` has one of the payloads that lose."""
+        """Return whether `case` loses time or memory, because its payload is among `payloads`."""
         return not self.payloads or case.payload_bytes in self.payloads
 
     def delay_s(self, undelayed_s: float) -> float:
-        """Return the requested delay of a collective that takes `undelayed_s` without a delay."""
+        """Return the delay in seconds of a collective that takes `undelayed_s` seconds undelayed.
+
+        Returns 0.0 for the kind memory.
+        """
         return (self.share or 0.0) * undelayed_s
 
     @property
     def text(self) -> str:
-        """The injection as on the command line, such as ``delay:5%@1M``."""
+        """The injection as --inject accepts it, such as ``delay:5%@1M``."""
         amount = (
             payload_text(self.limit_bytes or 0) if self.share is None else f"{100 * self.share:g}%"
         )
@@ -86,13 +97,18 @@ _LAUNCH = re.compile(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LaunchId:
-    """The id of a launch, such as ``2.jax.reference`` or ``1.jax.3.again`` as text.
+    """The id of a launch, whose text is, for example, ``2.jax.reference`` or ``1.jax.3.again``.
 
-    `round_number` counts rounds from 1. `side` is ``candidate`` or ``reference`` if two stacks are
-    interleaved, and otherwise empty. `attempt` counts the launches of a framework in a round: the
-    second launch measures the cases that are left after a worker died. `is_replacement` says that
-    the launch replaces a launch whose start was cut short. `member` names a process of a group.
-    A launch outside of rounds has only a `name`, such as ``probe``.
+    Attributes:
+        round_number: The number of the round, counted from 1; 0 for a launch outside of rounds.
+        framework: The name of the framework; empty for a launch outside of rounds.
+        side: ``candidate`` or ``reference`` if two stacks are interleaved; otherwise empty.
+        attempt: The number of the launch among the framework's launches in a round, from 1. After a
+            worker died, the next launch measures the cases that are still unmeasured.
+        is_replacement: Whether the launch replaces a launch whose start was cut short.
+        member: The name of a process of a group; empty for the whole launch.
+        name: The whole id of a launch outside of rounds, such as ``probe``; otherwise empty.
+
     """
 
     round_number: int = 0
@@ -105,7 +121,11 @@ class LaunchId:
 
     @classmethod
     def parse(cls, text: str) -> LaunchId:
-        """Parse the text of a LaunchId; any other text becomes the `name`."""
+        """Return the LaunchId with this `text`.
+
+        If `text` has another form than the text of a LaunchId, the result has only a `name`,
+        `text`.
+        """
         match = _LAUNCH.fullmatch(text)
         if match is None:
             return cls(name=text)
@@ -121,7 +141,7 @@ class LaunchId:
 
     @property
     def text(self) -> str:
-        """The id as in results, messages and names of logs; empty without a launch."""
+        """The id as text, in results, messages and names of logs; empty if the id has no values."""
         numbered = f"{self.round_number}.{self.framework}" if self.round_number else ""
         attempt = str(self.attempt) if self.attempt > 1 else ""
         again = "again" if self.is_replacement else ""
@@ -134,19 +154,21 @@ class LaunchId:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Proof:
-    """The proof that the compiled program does the requested collective.
+    """The record of a check that the compiled program of a case does the requested collective.
 
     Attributes:
-        collectives: The number of collectives of each kind in one pass through the measured loop.
-        array_bytes: The size of the result of a collective on a rank; None if it is unknown.
-        groups: The ranks of each group over which a collective runs.
-        payload_copies: The number of copies of the payload between a collective and the next.
-        copies_per_call: The number of copies that a call makes once, however many collectives it
-            chains.
-        algorithm: The strategy of the case.
-        chosen: Maps each property of the algorithm that the compiler states, such as ``colors``, to
-            its value.
-        read_from: The name of the text in which all this was found.
+        collectives: The number of collectives of each kind, such as ``all-reduce``, in a turn of
+            the measured loop.
+        payload_copies: The number of copies of the payload in a turn of the loop.
+        algorithm: The strategy of the case, such as ``psum``.
+        copies_per_call: The number of copies of the payload that a call makes outside of the loop,
+            however many collectives the call chains.
+        array_bytes: The size of a collective's result on a rank; None if unknown.
+        groups: The ranks of each group over which a collective runs; empty if unknown.
+        read_from: The kind of text in which the collectives were counted, such as
+            ``executed graph``.
+        chosen: The value of each property of the algorithm that the compiler states, such as
+            ``colors``, by the name of the property.
 
     """
 
@@ -162,24 +184,35 @@ class Proof:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """The measurement of a case in a launch. All values were correct: otherwise it is a Failure.
+    """The measurement of a case in a launch in which all values were correct.
 
-    `samples_s` contains the seconds of a single collective in each sample, in the order of
-    measuring, read from `clock`. The long chain of a sample has `iterations` collectives.
-    `clocks_s` maps each clock that was read to the launch's time (the p25 of samples). `dispatch_s`
-    is the time that a call takes in addition to its collectives, None if unknown. `rank_times_s`
-    has the median time of a collective on each rank; empty if the clock cannot distinguish ranks.
-    `compile_s` is the time of compiling. `phases_s` maps each phase of the launch, such as
-    ``sampling``, to its duration in seconds. `values_checked` counts the elements that were
-    compared with the expected elements, over all ranks and samples.
+    A wrong value makes a Failure instead. Each size in bytes is None if unknown.
 
-    `peak_memory_bytes` is the most memory that the worker (on an accelerator, a device) used during
-    the case. `predicted_memory_bytes` is the prediction of it. `compiled_memory_bytes` is the
-    memory of the program on a rank, as the compiler reports it. Each is None if unknown. `injected`
-    is the text of the injection, empty without it. `injected_ratio` is the time with an injected
-    delay over the time without it, in interleaved samples on the host's clock; None without a
-    delay. `framework_path` is the folder of the framework. `versions` maps its packages to their
-    versions, and `extra` maps the names of extensions' values to these values.
+    Attributes:
+        launch: The id of the launch.
+        iterations: The number of collectives in the long chain of a sample.
+        samples_s: The seconds of a single collective by each sample, in the order of measuring.
+        compile_s: The seconds of compiling.
+        values_checked: The number of elements that were compared with the expected elements, over
+            all ranks and samples.
+        proof: The proof that the program does the requested collective.
+        clock: The clock of `samples_s`.
+        framework_path: The folder of the framework.
+        versions: The versions of the framework's packages.
+        injected: The text of the injection; empty without an injection.
+        injected_ratio: The time with an injected delay divided by the time without it, in
+            interleaved samples on the host's clock; None without a delay.
+        clocks_s: The time of the launch (the p25 of its samples) by the name of each clock.
+        dispatch_s: The seconds that a call takes in addition to its collectives; None if unknown.
+        rank_times_s: The median time of a collective on each rank; empty if the clock cannot
+            distinguish ranks.
+        phases_s: The seconds of each phase of the launch, such as ``sampling``.
+        peak_memory_bytes: The most memory that the worker (on an accelerator, a device) used during
+            the case.
+        predicted_memory_bytes: The prediction of `peak_memory_bytes`.
+        compiled_memory_bytes: The memory of the program on a rank, as the compiler reports it.
+        extra: The extra values of extensions, by name.
+
     """
 
     launch: LaunchId
@@ -205,10 +238,15 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HostPace:
-    """How fast a case was in its previous launch, on the host's clock.
+    """The speed of a case in its previous launch, on the host's clock.
 
-    A chain of n collectives took `dispatch_s` + n `time_s`, and chains of `iterations` collectives
-    were long enough for a sample.
+    A chain of n collectives took `dispatch_s` + n `time_s` seconds.
+
+    Attributes:
+        iterations: The number of collectives that made a chain long enough for a sample.
+        time_s: The seconds of a collective.
+        dispatch_s: The seconds that a call took in addition to its collectives.
+
     """
 
     iterations: AtLeast1
@@ -217,7 +255,10 @@ class HostPace:
 
     @classmethod
     def from_run(cls, run: Run) -> HostPace | None:
-        """Return the pace of the launch of `run`; None if the host's clock did not time chains."""
+        """Return the pace of the case in the launch of `run`.
+
+        Returns None if the host's clock did not time chains in this launch.
+        """
         time_s = run.clocks_s.get(Clock.HOST.value)
         if time_s is None:
             return None
@@ -226,15 +267,22 @@ class HostPace:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Failure:
-    """Why a launch gave no Run for a case. It is returned as a value, not raised.
+    """The reason why a launch gave no Run for a case; a value, not an exception.
 
-    `log` is the end of the worker's log. `exit_code` is the exit code of the worker, None if it did
-    not end. `launch` is empty if the case failed without a launch.
+    `needed_bytes` and the fields below it are only for OUT_OF_MEMORY, and None if unknown.
 
-    Only for OUT_OF_MEMORY: `detected` says how busbw noticed it. `needed_bytes` is the memory that
-    the case needs, `available_bytes` the memory that was free at that moment, `capacity_bytes` the
-    memory that would be free if no other process used any, and `process_bytes` the memory of the
-    worker without the case. Each is None if unknown.
+    Attributes:
+        kind: The kind of failure.
+        message: The reason in words, for the user.
+        launch: The id of the launch; without values if the case failed without a launch.
+        exit_code: The exit code of the worker; None if the worker did not end.
+        log: The end of the worker's log.
+        detected: How busbw noticed that memory ran out; None for other kinds.
+        needed_bytes: The memory that the case needs.
+        available_bytes: The memory that was free at that moment.
+        capacity_bytes: The memory that would be free if no other process used any.
+        process_bytes: The memory of the worker without the case.
+
     """
 
     kind: FailureKind
@@ -250,13 +298,13 @@ class Failure:
 
     @property
     def first_line(self) -> str:
-        """The first line of the message; a compiled program's text may stand below it."""
+        """The first line of the message; text of a compiled program may follow in later lines."""
         return self.message.partition("\n")[0].removesuffix(":")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measurement:
-    """The results of a case: a Run or a Failure for each launch."""
+    """The results of a case: a Run for each launch that measured a time, and all Failures."""
 
     case: Case
     runs: tuple[Run, ...] = ()
@@ -264,5 +312,5 @@ class Measurement:
 
     @property
     def launches(self) -> int:
-        """The number of launches that gave a result."""
+        """The number of launches that gave the case a Run or a Failure."""
         return len(self.runs) + len(self.failures)

@@ -1,8 +1,8 @@
-"""The machine and the way in which cases are measured: meshes, devices, clusters and protocols.
+"""The machine and the way of measuring: meshes, devices, groups of processes, and protocols.
 
-A baseline is found by its `EnvironmentKey`, and times are compared only with times of the same
-`Protocol`. Other values that a probe finds are recorded and printed, never compared. A cluster is a
-group of processes that measure together. The bandwidths of chips are in `busbw.hardware`.
+A baseline is looked up by its `EnvironmentKey`, and times are compared only with times of the same
+`Protocol`. Other values that a probe reports are recorded and printed, never compared. A cluster is
+a group of processes that measure together. The bandwidths of chips are in `busbw.hardware`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from .words import Clock, Device
 class Cluster:
     """The size of a group of processes that measure together.
 
-    `shared_devices` is the number of GPUs that the processes share, 0 if each has GPUs of its own.
+    `processes` is 0 for a process without a group. `shared_devices` is the number of GPUs that all
+    processes share, 0 if each process has its own devices.
     """
 
     processes: int
@@ -37,11 +38,11 @@ ALONE = Cluster(processes=0)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClusterMember:
-    """A process of a cluster: its index, and the addresses of all members.
+    """A process of a group, with its index and the addresses of all processes (members).
 
-    `addresses` are texts such as ``host:port``, by index. `hosts` is the number of hosts on which
-    the members are: each host has the same number of members, in the order of their indices.
-    `shared_devices` is the number of GPUs that all members share, 0 if each has its own devices.
+    `addresses` are texts such as ``host:port``, in the order of the indices. `hosts` is the number
+    of hosts on which the members are: each host has the same number of members, in the order of
+    their indices. `shared_devices` is as in `Cluster`.
     """
 
     index: int
@@ -60,7 +61,7 @@ class ClusterMember:
 
     @property
     def host_names(self) -> tuple[str, ...]:
-        """The hosts of all members, each host once, IPv6 addresses without brackets."""
+        """The name of each host of the members, each host once; IPv6 addresses have no brackets."""
         names = (address.rpartition(":")[0].strip("[]") for address in self.addresses)
         return tuple(dict.fromkeys(names))
 
@@ -68,7 +69,10 @@ class ClusterMember:
 def cluster_members(
     cluster: Cluster, addresses: Iterable[str], host_count: int = 1
 ) -> tuple[ClusterMember, ...]:
-    """Return the members of `cluster` on `host_count` hosts, in the order of `addresses`."""
+    """Return a member for each process of `cluster`, in the order of `addresses`.
+
+    The processes, which have these addresses (``host:port``), are on `host_count` hosts.
+    """
     listed = tuple(addresses)
     return tuple(
         ClusterMember(
@@ -99,7 +103,7 @@ _NAMED_EXAMPLE = "hosts:2,devices:4"
 def axis_extents(mesh: str) -> Mapping[str, int]:
     """Return the number of ranks along each axis of `mesh`, by the name of the axis, in order.
 
-    Raises ValueError if `mesh` is not the text of a mesh.
+    For ``2x4``, ``{"x": 2, "y": 4}``. Raises ValueError if `mesh` is not the text of a mesh.
     """
     if ":" in mesh:
         names: Sequence[str] = NAMED_AXES
@@ -135,9 +139,10 @@ def mesh_shape(mesh: str) -> tuple[int, ...]:
 
 
 def canonical_mesh(mesh: str) -> str:
-    """Return the text of a mesh with its names in the usual order and without spaces.
+    """Return `mesh` with its axes in the usual order, and without spaces.
 
-    Raises ValueError if `mesh` is not the text of a mesh.
+    For example, ``devices:4, hosts:2`` becomes ``hosts:2,devices:4``. Raises ValueError if `mesh`
+    is not the text of a mesh.
     """
     axes = axis_extents(mesh)
     if ":" in mesh:
@@ -157,25 +162,25 @@ Mesh = Annotated[str, check_mesh]
 
 
 def mesh_file_name(mesh: str) -> str:
-    """Return `mesh` as names of files and ids of tests have it: ``2x4`` or ``hosts2xdevices4``."""
+    """Return `mesh` as file names and ids of tests contain it: ``2x4`` or ``hosts2xdevices4``."""
     return mesh.replace(":", "").replace(",", "x")
 
 
 def axis_names(axes: str) -> tuple[str, ...]:
-    """Return the names in a text of axes.
+    """Return the names of the axes that the text `axes` lists.
 
-    Such as (x, z) for ``xz``, and (hosts, devices) for ``hosts,devices``.
+    The names in ``xz`` are x and z; the names in ``hosts,devices`` are hosts and devices.
     """
     words = tuple(axes.split(","))
     return words if set(words) <= set(NAMED_AXES) else tuple(axes)
 
 
 def canonical_axes(axes: str, mesh: str) -> str:
-    """Return a user's text of axes in the usual form, such as ``xz`` for ``x,z``.
+    """Return the text `axes` of a user in the usual form, such as ``xz`` for ``x,z``.
 
     The result is empty for all axes of `mesh`, because collectives along all axes are the same as
     collectives without axes. Raises ValueError if `mesh` lacks an axis, or has a single rank along
-    all these axes.
+    all these axes together.
     """
     extents = axis_extents(mesh)
     names = [word.strip() for word in axes.split(",")]
@@ -208,9 +213,10 @@ def group_ranks_along_axes(mesh: str, axes: str, ranks: int) -> tuple[tuple[int,
 
 
 def count_outer_parts(mesh: str) -> int:
-    """Return the number of equal parts into which the axes other than ``devices`` divide the ranks.
+    """Return the product of the extents of ``slices``, ``hosts`` and ``processes`` in `mesh`.
 
-    It is 1 for a mesh such as ``2x4``, whose axes have no names.
+    The ranks consist of as many equal parts, in each of which only the coordinate along ``devices``
+    differs. The result is 1 for a mesh such as ``2x4``, whose axes have no names.
     """
     return math.prod(
         extent for name, extent in axis_extents(mesh).items() if name in NAMED_AXES[:-1]
@@ -218,7 +224,7 @@ def count_outer_parts(mesh: str) -> int:
 
 
 def check_mesh_hosts(mesh: str, hosts: int, processes: int) -> None:
-    """Raise ValueError if the axes that a mesh names contradict `hosts` or `processes`.
+    """Raise ValueError if the axes of `mesh` contradict the number of `hosts` or of `processes`.
 
     With an axis ``hosts``, ``slices`` x ``hosts`` must be the number of hosts. With an axis
     ``processes``, ``slices`` x ``hosts`` x ``processes`` must be the number of processes. A missing
@@ -238,10 +244,10 @@ def check_mesh_hosts(mesh: str, hosts: int, processes: int) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Protocol:
-    """How a time is measured: the clock, the timed program, and the settings of the allocator.
+    """The way in which a time is measured; times of different protocols are never compared.
 
-    Times of different protocols are never compared. The text of a protocol is, for example,
-    ``host/chain2-two-buffers/hugepages``.
+    `program` names the form of the timed program, and `allocator` the settings of memory; each may
+    be empty. The text of a protocol is, for example, ``host/chain2-two-buffers/hugepages``.
     """
 
     clock: Clock
@@ -250,7 +256,7 @@ class Protocol:
 
     @classmethod
     def parse(cls, text: str) -> Protocol:
-        """Parse the text of a protocol. Raises ValueError if it does not begin with a clock."""
+        """Return the protocol with this `text`; ValueError if no clock is at the beginning."""
         clock, _, settings = text.partition("/")
         if clock not in list(Clock):
             raise ValueError(
@@ -266,11 +272,14 @@ class Protocol:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EnvironmentKey:
-    """The devices on which a time was measured: the only key by which a baseline is found.
+    """The devices on which a time was measured: the only key by which a baseline is looked up.
 
-    `device_kind` is the name of the chip. `cores` is the number of cores, None on accelerators.
-    `mesh` is the shape of the ranks, or else of the slice; empty if they have no shape. `shared`
-    says that several ranks use the same device, each in a process of its own.
+    Attributes:
+        device_kind: The name of the chip, such as ``TPU v5 lite``.
+        cores: The number of cores of a CPU; None on accelerators.
+        mesh: The shape of the ranks, or else of the slice; empty if they have no shape.
+        shared: Whether several ranks use the same device, each in a process of its own.
+
     """
 
     device_kind: Annotated[str, _check_device_kind]
@@ -283,10 +292,10 @@ class EnvironmentKey:
 
     @property
     def folder(self) -> PurePosixPath:
-        """The folder of its baseline files, such as ``tpu-v5-lite/16r-4x4-4h4p``.
+        """The relative path of the folder of baseline files, such as ``tpu-v5-lite/16r-4x4-4h4p``.
 
-        It is ``amd-epyc-2c/4r`` for a CPU with two cores, and ``nvidia-h200/2r-1h2p-shared`` for a
-        GPU that two processes share.
+        The path is ``amd-epyc-2c/4r`` for a CPU with two cores, and ``nvidia-h200/2r-1h2p-shared``
+        for a GPU that two processes share (r: ranks, c: cores, h: hosts, p: processes).
         """
         kind = slug(self.device_kind) + (f"-{self.cores}c" if self.cores is not None else "")
         ranks = f"{self.ranks}r" + (f"-{mesh_file_name(self.mesh)}" if self.mesh else "")
@@ -297,9 +306,9 @@ class EnvironmentKey:
 
 
 def slug(text: str) -> str:
-    """Return `text` as a part of a file's name: lower-case letters, digits, dots and hyphens.
+    """Return `text` as a part of a file name: lower-case letters, digits, dots and hyphens.
 
-    A hyphen stands for each series of other characters.
+    A hyphen replaces each series of other characters.
     """
     return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")
 
@@ -311,7 +320,7 @@ def _check_device_kind(kind: str) -> None:
 
 
 def _check_strategy(name: str) -> None:
-    """Raise ValueError for a strategy with characters that names of files do not have."""
+    """Raise ValueError if a strategy has characters other than letters, digits and underscores."""
     if not name.replace("_", "").isalnum():
         raise ValueError(f"expected words, got {name[:60]!r}")
 
@@ -320,11 +329,15 @@ def _check_strategy(name: str) -> None:
 class DeviceSet(EnvironmentKey):
     """The devices of a class (CPU, GPU or TPU) that a framework reaches.
 
-    The inherited `ranks` is the number of devices. If `any_ranks`, the devices are virtual, and a
-    case may use any number of them. `program` and `allocator` are the parts of the protocol with
-    which the framework measures on these devices. `clocks` are the clocks that can be read, the
-    default first. `strategies` maps a name that the user can select, such as ``default``, to the
-    strategy that it stands for.
+    Attributes:
+        ranks: The number of devices, which is inherited.
+        any_ranks: Whether the devices are virtual, so that a case may use any number of them.
+        program: The form of the programs that measure on these devices, a part of the protocol.
+        allocator: The settings of memory on these devices, a part of the protocol.
+        clocks: The clocks that can be read; the first clock is the default.
+        strategies: The strategy that each name stands for which users can select, such as
+            ``default``.
+
     """
 
     device: Device
@@ -343,11 +356,11 @@ class DeviceSet(EnvironmentKey):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Probe:
-    """The devices that a framework found on this machine.
+    """The devices that a framework reaches on this machine, and the framework's versions.
 
-    `missing` maps each class of device that was not found to the reason. `versions` maps the
-    framework's packages to their versions, and `flags` the recorded environment variables to their
-    values. `hosts` contains the name of the host of each process.
+    `missing` maps each missing class of device to the reason. `versions` maps the framework's
+    packages to their versions, and `flags` the recorded environment variables to their values.
+    `framework_path` is the framework's folder. `hosts` has the host's name of each process.
     """
 
     framework: str
@@ -363,12 +376,12 @@ class Probe:
 class Environment:
     """The machine and the software of a session. Baselines are matched by `key` only.
 
-    `reason` says why this device was chosen, and `not_found` why each other class of device was
-    not. `versions` maps each framework to the versions of its packages, and `framework_paths` to
-    its folder. `flags` contains environment variables, and the CPU quota if there is a quota.
-    `host` is the name of the host that measured, and `commit` the commit of the working directory.
-    `load` is the load average of the last minute, None if unknown. `changed` says which flags the
-    options changed on purpose, such as ``XLA_FLAGS=--a``; empty in an ordinary session.
+    `reason` says why this class of device was chosen, and `not_found` why each other class was not.
+    `versions` maps each framework to the versions of its packages, and `framework_paths` to its
+    folder. `flags` contains environment variables, and the CPU quota if the CPU has a quota. `host`
+    is the name of the host that measured, and `commit` the commit of the working directory. `load`
+    is the host's load average of the last minute, None if unknown. `changed` lists the variables
+    and the injection that options add, such as ``XLA_FLAGS=--a``; empty in an ordinary session.
     """
 
     key: EnvironmentKey

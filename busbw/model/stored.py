@@ -1,4 +1,4 @@
-"""Stored times: records of a case in a session, whole sessions, and baselines.
+"""Stored times: the records of cases in sessions, whole sessions, and baselines.
 
 This module opens no file, and does not decide which times may become a baseline.
 """
@@ -25,7 +25,7 @@ MOST_UPDATES = 50
 
 
 def round_us(time_us: float) -> float:
-    """Return `time_us` with six significant digits.
+    """Return `time_us`, in microseconds, rounded to six significant digits.
 
     No clock is more exact, and shorter numbers are easier to review.
     """
@@ -36,9 +36,11 @@ def round_us(time_us: float) -> float:
 class Stack:
     """The software and the flags with which a session measured.
 
-    `commit` is the commit of the working directory, empty outside of a repository. `versions` maps
-    packages to their versions. `surroundings` maps the names of the framework's flags to their
-    values.
+    Attributes:
+        commit: The commit of the working directory; empty outside of a repository.
+        versions: The versions of packages, by the name of the package.
+        surroundings: The values of environment variables (flags), by the name of the variable.
+
     """
 
     commit: str = ""
@@ -48,12 +50,16 @@ class Stack:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Record(Stack):
-    """The times of a case in a session, one for each launch, and the stack that was measured.
+    """The times of a case in a session, and the stack that was measured.
 
-    `moment` is the time at which the session began (UTC). `times_us` is empty if the case ran out
-    of memory or failed. `host` is the name of the machine, and `worker` the hash of busbw's worker
-    code; both are empty in a baseline. `extra` maps the names of extensions' extra values to the
-    values, if they were equal in all launches.
+    Attributes:
+        moment: The time (UTC) at which the session began, such as ``2026-01-31T03:00:00Z``.
+        times_us: The time of each launch in microseconds (the p25 of its samples); empty if the
+            case ran out of memory or failed.
+        host: The name of the machine; empty in a baseline.
+        worker: The hash of busbw's worker code; empty in a baseline.
+        extra: The extra values of extensions that were equal in all launches, by name.
+
     """
 
     moment: Moment
@@ -64,6 +70,7 @@ class Record(Stack):
 
     @property
     def began(self) -> datetime.datetime:
+        """The time (UTC) at which the session began."""
         return parse_moment(self.moment)
 
     @property
@@ -78,12 +85,15 @@ class Record(Stack):
 
     @property
     def time_s(self) -> float | None:
-        """The median of the launches, in seconds; None without times."""
+        """The median of the times of all launches, in seconds; None without times."""
         return statistics.median(self.times_s) if self.times_us else None
 
     @property
     def setup(self) -> Mapping[str, str]:
-        """Maps names to values: versions, flags, host and worker code."""
+        """The setup: versions, flags, the host and the hash of worker code, each by its name.
+
+        The host has the name HOST and the hash the name OWN_CODE; each is left out if unknown.
+        """
         names = {HOST: self.host, OWN_CODE: self.worker}
         known_names = {name: text for name, text in names.items() if text}
         return {**self.versions, **self.surroundings, **known_names}
@@ -91,9 +101,13 @@ class Record(Stack):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Session:
-    """The records of a session by case; a case has several records if sessions were merged.
+    """The records of a stored session, or of several merged sessions, by case.
 
-    `has_change` says that the session found a case, or all cases together, slower or faster.
+    Attributes:
+        began: The time (UTC) at which the (first) session began.
+        records: The records of each case, several if sessions were merged.
+        has_change: Whether the session judged a case, or all cases together, slower or faster.
+
     """
 
     began: datetime.datetime
@@ -102,28 +116,32 @@ class Session:
 
     @classmethod
     def from_records(cls, records: Mapping[Case, Record], *, has_change: bool = False) -> Session:
-        """Make a session of its records, one or more, which all have the same moment."""
+        """Return the session of `records`, which are not empty and all have the same moment."""
         began = next(iter(records.values())).began
         by_case = {case: (record,) for case, record in records.items()}
         return cls(began=began, records=by_case, has_change=has_change)
 
     @property
     def times_s(self) -> dict[Case, tuple[float, ...]]:
-        """The time of each launch in seconds (the p25 of its samples), by case."""
+        """The times of all launches of each case, in seconds."""
         return {case: self.case_times_s(case) for case in self.records}
 
     def case_times_s(self, case: Case) -> tuple[float, ...]:
-        """Return the time of each launch of `case` in seconds."""
+        """Return the time of each launch of `case` in seconds.
+
+        Raises KeyError if the session has no record of `case`.
+        """
         return tuple(time_s for record in self.records[case] for time_s in record.times_s)
 
     def stack_changes_since(self, earlier_session: Session, framework: str) -> tuple[str, ...]:
-        """Return how a framework's setup changed since the session `earlier_session`.
+        """Return how the setup of `framework` changed from `earlier_session` to this session.
 
-        A change is a text such as ``jax 0.10.1 -> 0.10.2``.
+        Each change is a text such as ``jax 0.10.1 -> 0.10.2``. `setup_changes` defines a setup.
         """
         return setup_changes(earlier_session._setup(framework), self._setup(framework))
 
     def _setup(self, framework: str) -> Mapping[str, str]:
+        """Return the setup of the first record of `framework`; empty without such a record."""
         of_framework = (
             records[0].setup
             for case, records in self.records.items()
@@ -160,9 +178,9 @@ def merge_sessions(
 ) -> tuple[Session, ...]:
     """Return sessions in the order of time, with sessions that began near each other merged.
 
-    Sessions are merged if they began less than `merge_within` after the first of them, because they
-    share the state of the machine. A session that found a change is merged only with records of
-    other cases of the same moment: launches of other sessions would hide the change.
+    Sessions are merged if they began less than `merge_within` after the first of these sessions,
+    because they share the state of the machine. A session with `has_change` is merged only with
+    records of other cases of the same moment: launches of other sessions would hide the change.
     """
     merged: list[Session] = []
     for session in sorted(sessions, key=lambda session: session.began):
@@ -180,7 +198,7 @@ def merge_sessions(
 def _may_merge(
     first_session: Session, later_session: Session, merge_within: datetime.timedelta
 ) -> bool:
-    """Return whether `later_session` is merged with `first_session` and the sessions between."""
+    """Return whether `later_session` is merged with the series that `first_session` begins."""
     if first_session.has_change or later_session.has_change:
         return (
             first_session.began == later_session.began
@@ -193,14 +211,19 @@ def _may_merge(
 class Baseline:
     """The stored records of a case on a machine, oldest first.
 
-    A single record without times means that the case ran out of memory: `needed_bytes` was the
-    memory that the case needed, and `available_bytes` the memory that was free, each None if
-    unknown. `memory_limit_bytes` is the artificial limit under which it ran out of memory, None
-    without a limit.
+    A single record without times means that the case ran out of memory.
 
-    `pinned_us` is the pinned time, which bounds the sum of all small losses that are accepted: the
-    level may exceed it by at most the budget. `pinned_date` is the date on which it was pinned.
-    Both are None if the case ran out of memory.
+    Attributes:
+        case: The case.
+        records: A record for each stored session.
+        needed_bytes: The memory that the case needed; None if unknown, or if the case has times.
+        available_bytes: The memory that was free; None if unknown, or if the case has times.
+        memory_limit_bytes: The artificial limit under which the case ran out of memory; None
+            without a limit.
+        pinned_us: The pinned time in microseconds: the level may exceed it only by the budget,
+            which bounds the sum of all small accepted losses. None if the case ran out of memory.
+        pinned_date: The date on which that time was pinned; None if the case ran out of memory.
+
     """
 
     case: Case
@@ -213,6 +236,7 @@ class Baseline:
 
     @property
     def is_out_of_memory(self) -> bool:
+        """Whether the baseline says that the case ran out of memory."""
         return not self.records[-1].times_us
 
     @property
@@ -227,14 +251,14 @@ class Baseline:
 
     @property
     def times_s(self) -> tuple[float, ...]:
-        """The time of each launch of all records, in seconds."""
+        """The time of each launch of all records, in seconds; empty if memory ran out."""
         return tuple(time_s for record in self.records for time_s in record.times_s)
 
     @property
     def level_us(self) -> float | None:
-        """The median of the medians of sessions; None if the case ran out of memory.
+        """The median of the medians of sessions, in microseconds; None if memory ran out.
 
-        It is not the median of all launches, because launches of the same session are alike.
+        The median of all launches would not do, because launches of the same session are alike.
         """
         if self.is_out_of_memory:
             return None
@@ -242,13 +266,18 @@ class Baseline:
 
     @property
     def level_s(self) -> float | None:
+        """The median of the medians of sessions, in seconds; None if the case ran out of memory."""
         return None if self.level_us is None else self.level_us / 1e6
 
     @property
     def pinned_s(self) -> float | None:
+        """The pinned time in seconds; None if the case ran out of memory."""
         return None if self.pinned_us is None else self.pinned_us / 1e6
 
     @property
     def line_id(self) -> tuple[object, ...]:
-        """The key of the baseline's line in its file: the case, and the limit of memory or 0."""
+        """The key of the baseline's line in its file: the key of the case, and the memory limit.
+
+        The memory limit is in bytes, 0 without a limit.
+        """
         return (self.case.line_key, self.memory_limit_bytes or 0)

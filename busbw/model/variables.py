@@ -1,4 +1,4 @@
-"""Environment variables: which are recorded, and how secrets and home directories are removed.
+"""Environment variables: the choice of recorded variables, and the removal of secrets.
 
 Anybody may read baselines, results and logs. A variable is recorded if its name begins like the
 variables of a framework, of CUDA or of NCCL, and does not look like the name of a secret. User
@@ -72,8 +72,8 @@ LIBRARY_VARIABLES = ("TPU_LIBRARY_PATH", "NCCL_NET_PLUGIN", "NCCL_TUNER_PLUGIN")
 def with_huge_pages(environment: Mapping[str, str]) -> dict[str, str]:
     """Return `environment` with glibc's setting for huge pages.
 
-    Then the measured time contains hardly any allocation of pages. glibc reads the setting only
-    when a process starts.
+    With huge pages the measured time contains hardly any allocation of pages. glibc reads the
+    setting only when a process starts.
     """
     if has_huge_pages(environment):
         return dict(environment)
@@ -89,7 +89,8 @@ def has_huge_pages(environment: Mapping[str, str]) -> bool:
 def recorded_variables(environment: Mapping[str, str], home: str) -> dict[str, str]:
     """Return the variables of `environment` that may be recorded, with safe values.
 
-    In the values ``~`` stands for `home` (the user's home directory) and other home directories.
+    User names and passwords in URLs become ``***``. `home` (the user's home directory) and other
+    home directories become ``~``.
     """
     names = [
         name
@@ -107,7 +108,7 @@ def recorded_variables(environment: Mapping[str, str], home: str) -> dict[str, s
 def compiler_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that change how programs are compiled, with their full values.
 
-    They are for the key of a cache. They are never shown, because a value may hold a secret.
+    The variables are for the key of a cache, and are never shown, because values may hold secrets.
     """
     return {
         name: environment[name]
@@ -119,17 +120,17 @@ def compiler_variables(environment: Mapping[str, str]) -> dict[str, str]:
 def stack_variables(environment: Mapping[str, str], home: str) -> dict[str, str]:
     """Return the variables of `environment` that are locked with a stack.
 
-    Home directories are written as ``~``, because other users read the lock file.
+    `home` and other home directories become ``~``, because other users read the lock file.
     """
     names = sorted(STACK_VARIABLES & environment.keys())
     return {name: shorten_homes(environment[name], home) for name in names}
 
 
 def without_secrets(text: str, environment: Mapping[str, str], home: str) -> str:
-    """Return a process's `text` without secrets, such as an error message or the end of a log.
+    """Return `text`, such as an error message or the end of a log, without secrets.
 
     Values of secret variables in `environment`, and user names and passwords in URLs, become
-    ``***``. Home directories become ``~``.
+    ``***``. `home` and other home directories become ``~``.
     """
     values = {value.strip() for name, value in environment.items() if _SECRET.search(name)}
     # If a secret contains another secret, the longer secret is replaced first.
@@ -140,12 +141,15 @@ def without_secrets(text: str, environment: Mapping[str, str], home: str) -> str
 
 
 def expand_homes(text: str, home: str) -> str:
-    """Return `text` with `home` for each ``~`` that stands for a home directory."""
+    """Return `text` with `home` in place of each ``~`` that stands for a home directory."""
     return re.sub(rf"(?<![\w/.~-])~{_HOME_END}", lambda _: home, text)
 
 
 def shorten_homes(text: str, home: str = "") -> str:
-    """Return `text` with ``~`` for `home`, for /root, and for each folder in /home or /Users."""
+    """Return `text` with ``~`` in place of home directories.
+
+    Home directories are `home`, /root, and each folder in a folder /home or /Users.
+    """
     # Root's home is replaced only as a whole path, not where a path ends with its name.
     folder = "" if home in ("/", "/root") else home.rstrip("/")
     pattern = f"{re.escape(folder)}|{_HOMES}" if folder.startswith("/") else _HOMES

@@ -13,13 +13,20 @@ from .words import FailureKind, Outcome, SessionOutcome
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LaunchTimeSummary:
-    """The statistics of a case's launch times. They are always computed anew from the times.
+    """The statistics of the times of a case's launches, and the bandwidths of their median.
 
-    `times_s` contains the time of each launch. `median_s` is their median, `best_s` the shortest
-    and `worst_s` the longest. The bandwidths are computed from `median_s`. `spread` is a robust
-    relative standard deviation: 1.4826 median(|time - median_s|) / median_s, without a unit. It is
-    0 for a single launch. `dispatch_s` is the time that a call takes in addition to its
-    collectives, the median of the launches; None if it was not measured.
+    Attributes:
+        times_s: The time of each launch in seconds.
+        median_s: The median of `times_s`, or the level of the case in the summary of a baseline.
+        best_s: The shortest of `times_s`.
+        worst_s: The longest of `times_s`.
+        spread: The robust relative standard deviation of `times_s`, without a unit: 1.4826
+            median(|time - median|) / median; 0 for a single launch.
+        algbw_gb_per_s: The algbw for `median_s`, in GB/s (10^9 bytes per second).
+        busbw_gb_per_s: The busbw for `median_s`, in GB/s.
+        dispatch_s: The median of the seconds that a call takes in addition to its collectives; None
+            if not measured.
+
     """
 
     times_s: tuple[Positive, ...]
@@ -34,10 +41,14 @@ class LaunchTimeSummary:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reference:
-    """A published bandwidth, which was measured by another method and is shown, never judged.
+    """A published bandwidth of a case, measured by another method; it is shown, never judged.
 
-    `source` says where it was published. With `oom` the case ran out of memory, and the bandwidth
-    is None. `doubt` says why the published number may be wrong; empty without a doubt.
+    Attributes:
+        source: Where the bandwidth was published.
+        oom: Whether the publication says that the case ran out of memory.
+        algbw_gb_per_s: The published algbw in GB/s (10^9 bytes per second); None with `oom`.
+        doubt: The reason why the number may be wrong; empty without a doubt.
+
     """
 
     source: str
@@ -50,10 +61,13 @@ class Reference:
 class Ceiling:
     """The busbw that the links or the memory of the hardware allow, in bytes per second.
 
-    `bytes_per_s` is the ceiling of the algorithm that was chosen. `most_bytes_per_s` is the busbw
-    that no algorithm can exceed, not even sums in the switch, where switches can add up
-    (`in_switch`). `text` names the links or the memory that set the ceiling. `sure` says that the
-    bandwidths of the hardware, from which the ceiling is computed, are trusted.
+    Attributes:
+        bytes_per_s: The ceiling of the algorithm that the compiler chose.
+        most_bytes_per_s: The ceiling of every algorithm, also of sums in the switch.
+        text: The links or the memory that set the ceiling, in words.
+        sure: Whether the stated bandwidths of the chip are reliable.
+        in_switch: Whether the switch between the chips can add up the data of the collective.
+
     """
 
     bytes_per_s: Positive
@@ -65,21 +79,32 @@ class Ceiling:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict:
-    """The verdict on a requested case.
+    """The verdict on a requested case: its outcome, the reason, and the compared times.
 
-    `failed` says whether the test of the case fails. `text` gives the reason. `case` is None if the
-    request was not resolved. `failure` is the failure that was judged, None without a failure.
-    `expected` says that running out of memory was expected. `notes` are texts that change nothing.
+    A value is None if it is unknown, such as the ratio of a case without a time.
 
-    The other fields are None if they are unknown, such as for a case without a time. `now`
-    summarizes today's times, and `baseline` the times of the baseline or of the reference. `ratio`
-    is today's time over the level or, with two stacks, the candidate's time over the reference's
-    time. `ratio_interval` has the ratios of the fastest and of the slowest launch or, with two
-    stacks, the 95 % confidence interval of the ratio. `ratio_error` is the standard error of
-    log(ratio). `limit` is the ratio above which the case fails if more launches confirm it.
-    `provisional` says that the baseline has too few sessions for a narrow limit. `published` is a
-    bandwidth to show, which is not judged. `ceiling` is the busbw that the hardware allows, None if
-    unknown. `extra` maps the names of extensions' extra values to these values.
+    Attributes:
+        spec: The requested case.
+        outcome: The outcome, such as REGRESSED.
+        failed: Whether the test of the case fails.
+        text: The reason for the outcome.
+        case: The case; None if `spec` could not be resolved on the machine.
+        failure: The failure that decided the outcome; None without a failure.
+        expected: Whether the case ran out of memory as its baseline says.
+        notes: Texts about the case that do not change its outcome.
+        now: The times of this session.
+        baseline: The times of the baseline or, with two stacks, of the reference.
+        ratio: The time of this session divided by the level or, with two stacks, the time of the
+            candidate divided by the time of the reference.
+        ratio_interval: The ratios of the fastest and of the slowest launch or, with two stacks, the
+            95 % confidence interval of `ratio`.
+        ratio_error: The standard error of the natural logarithm of `ratio`.
+        limit: The ratio above which the case fails, if more launches confirm it.
+        provisional: Whether the baseline has too few sessions for a narrow limit.
+        published: A published bandwidth, which is shown and not judged.
+        ceiling: The busbw that the hardware allows.
+        extra: The extra values of extensions, by name.
+
     """
 
     spec: CaseSpec
@@ -103,22 +128,22 @@ class Verdict:
 
     @property
     def has_wrong_result(self) -> bool:
-        """Whether the case failed because a value was wrong."""
+        """Whether the case failed because an element of its result was wrong."""
         return self.failure is not None and self.failure.kind is FailureKind.WRONG_RESULT
 
     @property
     def name(self) -> str:
-        """The name of the case, or the id of the request if there is no case."""
+        """The name of the case, or the id of `spec` if `case` is None."""
         return self.case.name if self.case is not None else self.spec.id
 
     @property
     def family_name(self) -> str:
-        """The name of the case's family, or the name of the framework if there is no case."""
+        """The name of the case's family, or the name of the framework if `case` is None."""
         return self.case.family_name if self.case is not None else self.spec.framework
 
     @property
     def ceiling_share(self) -> float | None:
-        """Today's busbw over the ceiling of the hardware; None if either is unknown."""
+        """The busbw of this session divided by the ceiling; None if either is unknown."""
         if self.now is None or self.ceiling is None:
             return None
         return self.now.busbw_gb_per_s * 1e9 / self.ceiling.bytes_per_s
@@ -128,7 +153,7 @@ class Verdict:
         return f"{self.outcome.value}: {self.text}"
 
     def explain(self) -> str:
-        """Return the outcome and, if a launch failed, its failure with the end of the log."""
+        """Return the outcome, its reason and, after a failure, the failure and its log as lines."""
         lines, failure = [self.headline()], self.failure
         if failure is None:
             return lines[0]
@@ -143,9 +168,12 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionVerdict:
-    """The verdict on a session, which is the last test item of the session.
+    """The verdict on a session; the last test item of the session passes or fails by this verdict.
 
-    `outcomes` are all outcomes of the session, the most important first.
+    Attributes:
+        outcomes: All outcomes of the session, the most important first; never empty.
+        text: The reasons for the outcomes.
+
     """
 
     outcomes: tuple[SessionOutcome, ...]
@@ -153,7 +181,7 @@ class SessionVerdict:
 
     @property
     def outcome(self) -> SessionOutcome:
-        """The most important outcome, which is the outcome that is shown."""
+        """The most important outcome, by which the session passes or fails."""
         return self.outcomes[0]
 
     @property
@@ -162,10 +190,10 @@ class SessionVerdict:
         return self.outcome.is_failure
 
     def with_failure(self, outcome: SessionOutcome, text: str) -> SessionVerdict:
-        """Return the verdict with the failing `outcome` added, and `text` in front of its text.
+        """Return the verdict with the failing `outcome` added, and `text` in front of its reasons.
 
-        Its earlier outcomes stay if they are failures; PASS, for example, is dropped. Outcomes are
-        in the order of their importance.
+        Earlier outcomes of the verdict that are not failures, such as PASS, are dropped. All
+        outcomes are in the order of their importance.
         """
         failures = {outcome, *(other for other in self.outcomes if other.is_failure)}
         return replace(

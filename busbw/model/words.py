@@ -1,6 +1,6 @@
-"""Enums, and functions that write payloads, durations, bandwidths and lists as text.
+"""Enums of the vocabulary, and functions that write numbers and lists as text.
 
-Values are in seconds and bytes.
+The functions take durations in seconds and sizes in bytes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ GIB = 1024**3
 
 
 class Device(enum.StrEnum):
-    """The class of device on which a collective runs. Limits and rules depend on it."""
+    """The class of device on which a collective runs: CPU, GPU or TPU."""
 
     CPU = "cpu"
     GPU = "gpu"
@@ -24,11 +24,21 @@ class Device(enum.StrEnum):
 
 
 class FailureKind(enum.StrEnum):
-    """Why a launch measured no time for a case.
+    """The kind of reason why a launch measured no time for a case.
 
-    `OTHER_DTYPE`: the compiler uses a wider dtype than the requested dtype. `WRONG_WORLD`: the
-    devices are not the devices for which the case was resolved. `PROGRAM_ERROR`: the user's own
-    program raised an error, or is not a program that can be measured.
+    Attributes:
+        UNAVAILABLE: The framework cannot run the case on this machine.
+        OUT_OF_MEMORY: The case needs more memory than is free.
+        KILLED: The worker was killed, or its host was lost.
+        CRASHED: The worker ended without a result, or its reply is invalid.
+        TIMEOUT: The worker gave no result in time.
+        WRONG_RESULT: A value of the result is not the exact value.
+        NOT_A_COLLECTIVE: The compiled program does not do the requested collective.
+        OTHER_DTYPE: The compiler uses a wider dtype than the requested dtype.
+        WRONG_WORLD: The devices are not the devices for which the case was resolved.
+        COMPILE_ERROR: The compiler refuses the program.
+        PROGRAM_ERROR: The user's program raised an error, or cannot be measured.
+
     """
 
     UNAVAILABLE = "UNAVAILABLE"
@@ -50,11 +60,15 @@ class FailureKind(enum.StrEnum):
 
 
 class Clock(enum.StrEnum):
-    """How the time of a collective is read. Times of different clocks are never compared.
+    """The way in which the time of a collective is read.
 
-    `host`: the slope of a chain's time over its length. `dispatch`: the time of a call with a
-    single collective, as users experience it. `device`: the duration of the collective's events in
-    the recording of a profiler.
+    Times of different clocks are never compared.
+
+    Attributes:
+        HOST: The slope: how much longer a long chain takes than a short chain, per collective.
+        DISPATCH: The time of a call with a single collective, as users experience it.
+        DEVICE: The duration of the collective's events in a profiler's recording.
+
     """
 
     HOST = "host"
@@ -63,17 +77,19 @@ class Clock(enum.StrEnum):
 
 
 class Placement(enum.StrEnum):
-    """Where a collective writes its result: over its input, or to another buffer."""
+    """The buffer to which a collective writes its result: its input, or another buffer."""
 
     IN_PLACE = "in_place"
     OUT_OF_PLACE = "out_of_place"
 
 
 class InjectionKind(enum.StrEnum):
-    """The kind of loss that is caused on purpose, to test whether busbw finds it.
+    """The kind of loss that --inject causes on purpose, to test whether busbw detects the loss.
 
-    `delay`: each collective has a busy loop on every rank. `memory`: the worker may use only a
-    limited amount of memory.
+    Attributes:
+        DELAY: Each collective has a busy loop on every rank.
+        MEMORY: The worker may use only a limited amount of memory.
+
     """
 
     DELAY = "delay"
@@ -81,10 +97,13 @@ class InjectionKind(enum.StrEnum):
 
 
 class OutOfMemoryDetection(enum.StrEnum):
-    """How busbw noticed that a case ran out of memory.
+    """The way in which busbw noticed that a case ran out of memory.
 
-    `predicted`: the memory that the case needs is more than there is, so it was not started.
-    `raised`: the framework raised an error. `killed`: the system killed the worker.
+    Attributes:
+        PREDICTED: The case needs more memory than is free, so the case was not started.
+        RAISED: The framework raised an error.
+        KILLED: The system killed the worker.
+
     """
 
     PREDICTED = "predicted"
@@ -93,7 +112,23 @@ class OutOfMemoryDetection(enum.StrEnum):
 
 
 class Outcome(enum.StrEnum):
-    """The outcome of a case. Only extensions give CHANGED and COMPILE_ERROR."""
+    """The outcome of a case, as tables and results name it.
+
+    Attributes:
+        PASS: The case is not slower than its limit allows.
+        REGRESSED: The case is slower than its limit allows, as more launches confirmed.
+        IMPROVED: The case is faster than noise explains, or fits into memory now.
+        NOISY: The times vary too much for a decision.
+        NO_BASELINE: A time was measured, and no baseline exists.
+        OUT_OF_MEMORY: The case needs more memory than is free.
+        INCOMPARABLE: The case was measured in another way than its baseline, or does not fit only
+            because other programs use memory.
+        FAILED: The case gave no correct result, for example after a crash.
+        SKIPPED: The framework does not reach the device, or lacks the dtype.
+        CHANGED: The program is compiled differently (only from an extension).
+        COMPILE_ERROR: The compiler refuses the program (only from an extension).
+
+    """
 
     PASS = "PASS"
     REGRESSED = "REGRESSED"
@@ -109,14 +144,20 @@ class Outcome(enum.StrEnum):
 
 
 class SessionOutcome(enum.StrEnum):
-    """The outcome of a session, the most important first.
+    """An outcome of a session; the members are in the order of importance.
 
-    FAILED: a case failed. MACHINE_SHIFT: a locked reference stack is slower than in its history, so
-    the machine is slower. SLOWER: all cases of a framework together became slower than noise
-    explains, though perhaps no single case fails. DRIFT: a level became slower over the sessions
-    since it was accepted. NO_VERDICT: too little was measured, or the
-    times are too noisy. NOTHING_COMPARED: the session was measured, but no case has a baseline or a
-    reference.
+    Attributes:
+        FAILED: A case failed.
+        MACHINE_SHIFT: A locked reference stack is slower than in its history, so the machine is
+            slower.
+        SLOWER: All cases of a framework together became slower than noise explains, though perhaps
+            no single case fails.
+        DRIFT: The cases together became slower over several sessions, though no single session
+            shows the loss.
+        NO_VERDICT: Too little was measured, or the times are too noisy.
+        NOTHING_COMPARED: Times were measured, and no case has a baseline or a reference.
+        PASS: No other outcome applies.
+
     """
 
     FAILED = "FAILED"
@@ -134,23 +175,26 @@ class SessionOutcome(enum.StrEnum):
 
 
 def plural(count: int, noun: str) -> str:
-    """Return the count with its noun, such as ``1 launch``, ``3 launches`` or ``2 epochs``."""
+    """Return `count` with its noun in the right number, such as ``1 launch`` or ``3 launches``."""
     if count == 1:
         return f"1 {noun}"
     return f"{count} {noun}" + ("es" if noun.endswith(("nch", "tch", "s", "x")) else "s")
 
 
 def shorten_list(texts: Sequence[str], max_count: int, noun: str) -> list[str]:
-    """Return the first `max_count` of `texts`, and a text that counts the rest if there are more.
+    """Return the first `max_count` of `texts`, and a text that counts the others, if any.
 
-    `noun` names an item of the list, such as ``case`` for ``and 3 cases more``.
+    `noun` is the singular of the listed things, such as ``case`` for ``and 3 cases more``.
     """
     more = len(texts) - max_count
     return [*texts[:max_count], *([f"and {plural(more, noun)} more"] if more > 0 else [])]
 
 
 def payload_text(payload_bytes: int) -> str:
-    """Write a payload: ``1K`` for 1024 bytes, ``1024M`` for 2^30, ``1536`` without a whole unit."""
+    """Return a payload as text: ``1K`` for 1024 bytes, ``1024M`` for 2^30.
+
+    A payload that is no multiple of 1024 is a number without a unit, such as ``1500``.
+    """
     if payload_bytes and payload_bytes % MIB == 0:
         return f"{payload_bytes // MIB}M"
     if payload_bytes and payload_bytes % KIB == 0:
@@ -159,7 +203,7 @@ def payload_text(payload_bytes: int) -> str:
 
 
 def parse_payload_text(text: str) -> int:
-    """Return the bytes that `payload_text` writes as `text`.
+    """Return the bytes of a payload that `payload_text` wrote as `text`.
 
     Raises ValueError for another form, such as ``1024`` instead of ``1K``.
     """
@@ -171,7 +215,10 @@ def parse_payload_text(text: str) -> int:
 
 
 def bytes_text(count: int, decimals: int = 1) -> str:
-    """Write a number of bytes in the unit that suits it, such as ``11.5 GiB`` or ``12 bytes``."""
+    """Return `count` bytes as text in the unit that suits, such as ``11.5 GiB`` or ``12 bytes``.
+
+    `decimals` is the number of decimals, unless the unit is bytes.
+    """
     for unit, size in (("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
         if abs(count) >= size:
             return f"{count / size:.{decimals}f} {unit}"
@@ -179,7 +226,7 @@ def bytes_text(count: int, decimals: int = 1) -> str:
 
 
 def seconds_text(seconds: float, digits: int = 4) -> str:
-    """Write a duration in s, ms or us with `digits` significant digits, such as ``812.4 us``."""
+    """Return a duration as text in s, ms or us with `digits` significant digits: ``812.4 us``."""
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
         if seconds >= size:
             return f"{_rounded_text(seconds / size, digits)} {unit}"
@@ -187,24 +234,27 @@ def seconds_text(seconds: float, digits: int = 4) -> str:
 
 
 def _rounded_text(value: float, digits: int) -> str:
-    """Write `value` with `digits` significant digits, without an exponent even for ``1000``."""
+    """Return `value` as text with `digits` significant digits, such as ``812.4``.
+
+    With two digits 1000 is ``1000``, not ``1e+03``.
+    """
     return f"{float(f'{value:.{digits}g}'):g}"
 
 
 def change_text(change: float) -> str:
-    """Write a relative change in per cent without its sign, such as ``3.12 %`` for -0.0312."""
+    """Return a relative change in per cent without its sign, such as ``3.12 %`` for -0.0312."""
     return f"{100 * abs(change):.3g} %" if abs(change) < 0.1 else f"{100 * abs(change):.0f} %"
 
 
 def ratio_text(ratio: float) -> str:
-    """Write a ratio for a table, such as ``1.043``, ``1.28``, ``12.3`` or ``over 9999``."""
+    """Return a ratio as text for a table: ``1.043``, ``1.28``, ``12.3`` or ``over 9999``."""
     if ratio >= 10_000:
         return "over 9999"
     return f"{ratio:.3f}" if ratio < 1.1 else f"{ratio:.2f}" if ratio < 10 else f"{ratio:.1f}"
 
 
 def rate_text(bytes_per_s: float) -> str:
-    """Write a bandwidth in GB/s (10^9 bytes/s) with three significant digits: ``3.40 GB/s``."""
+    """Return a bandwidth in GB/s (10^9 bytes/s) with three significant digits: ``3.40 GB/s``."""
     rate = bytes_per_s / 1e9
     decimals = max(0, 2 - math.floor(math.log10(rate))) if rate > 0 else 0
     return f"{rate:.{decimals}f} GB/s"
@@ -215,14 +265,15 @@ _LIST_CHARACTERS = 110
 
 
 def wrong_choice_text(text: str, choices: Sequence[str]) -> str:
-    """Return a message which says that `text` is none of the words in `choices`."""
+    """Return an error message which says that `text` is none of the accepted words, `choices`."""
     return f"expected one of {choices_text(choices)}, got {text[:60]!r}"
 
 
 def choices_text(choices: Sequence[str], where: str = "--help") -> str:
-    """Return the accepted words as a list; if it is too long, the first words and a reference.
+    """Return the accepted words, `choices`, as a comma list that fits on a line.
 
-    The reference says that `where`, such as ``--help``, lists the other words.
+    If the list is too long, it has the first words, and says that `where`, such as ``--help``,
+    lists the others.
     """
     text = ", ".join(choices)
     if len(text) <= _LIST_CHARACTERS:

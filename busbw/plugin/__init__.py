@@ -28,7 +28,10 @@ _FILES = ("items", "benchmark", "run", "terminal")
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    """Add the options of busbw; the help of `busbw run` shows them above the options of pytest."""
+    """Add the options of busbw; the help of `busbw run` shows them above the options of pytest.
+
+    Raises pytest.UsageError if a conftest.py or another plugin has an option of the same name.
+    """
     config: Any = pluginmanager.get_plugin("pytestconfig")
     words = config.invocation_params.args if config is not None else ()
     # "_anonymous" is pytest's name of the first group in its help.
@@ -75,7 +78,10 @@ globals().update({name: pytest.fixture(name=name)(_read_verdict) for name in FIX
 def pytest_pycollect_makeitem(
     collector: pytest.Module | pytest.Class, name: str, obj: object
 ) -> object:
-    """Skip test functions at collection that read a fixture of another mode than the session's."""
+    """Skip test functions at collection that read a fixture of another mode than the session's.
+
+    Returns an empty list to skip `obj`, and None to let pytest collect `obj`.
+    """
     if not inspect.isfunction(obj) or not collector.istestfunction(obj, name):
         return None
     fixtures = set(FIXTURES).intersection(inspect.signature(obj).parameters)
@@ -87,5 +93,6 @@ def pytest_pycollect_makeitem(
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give a test that reads a verdict the cases of the session as parameters."""
     if set(FIXTURES).intersection(metafunc.fixturenames):
         load_module(metafunc.definition.session, "items").parametrize_test(metafunc)

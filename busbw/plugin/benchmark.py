@@ -21,8 +21,9 @@ def replay_samples(
 ) -> None:
     """Let pytest-benchmark time the recorded samples of `measurement` by a clock that replays them.
 
-    `properties` are the figures of the case, for `extra_info`. Nothing is done without samples, or
-    if pytest-benchmark is missing or skips benchmarks.
+    `request` is the request of the fixture of the verdict. `properties` are the figures of the
+    case, for `extra_info`. Nothing is done without samples, or if pytest-benchmark is missing or
+    skips benchmarks.
     """
     samples_s = [sample for run in measurement.runs for sample in run.samples_s]
     config, case = request.config, measurement.case

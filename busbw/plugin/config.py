@@ -83,19 +83,19 @@ def begin_session(config: pytest.Config) -> UsageError | CollectedSession:
 
 
 def judged_of(config: pytest.Config) -> JudgedSession | None:
-    """Return the JudgedSession of the session, None if the cases were not judged."""
+    """Return the JudgedSession of the session; None if the cases were not judged."""
     state = config.stash.get(SESSION, None)
     return state if isinstance(state, JudgedSession) else None
 
 
 def spec_of(item: pytest.Item) -> CaseSpec | None:
-    """Return the CaseSpec that is a parameter of a test item, None for a test of something else."""
+    """Return the CaseSpec that is a parameter of a test item; None if the test has no case."""
     parameters = getattr(getattr(item, "callspec", None), "params", {})
     specs = (parameters[name] for name in FIXTURES if name in parameters)
     return next((spec for spec in specs if isinstance(spec, CaseSpec)), None)
 
 
 def case_items(session: pytest.Session) -> dict[pytest.Item, CaseSpec]:
-    """Return the selected test items that have a case, with its CaseSpec."""
+    """Return the selected test items that have a case, each with its CaseSpec."""
     specs = {item: spec_of(item) for item in session.items}
     return {item: spec for item, spec in specs.items() if spec is not None}

@@ -1,6 +1,6 @@
 """Make the cases parameters of tests, read their verdicts, and report the outcomes of tests.
 
-A case that was measured but not judged is reported as skipped, because it neither failed nor
+A case that was measured but not judged is reported as skipped, because the case neither failed nor
 passed: it is noisy, has no baseline or cannot be compared. The session has an item of its own.
 """
 
@@ -43,11 +43,11 @@ _MAX_REASON_CHARACTERS = 200
 
 
 def skip_other_modes(config: pytest.Config, fixtures: set[str]) -> list[object] | None:
-    """Return an empty list of tests for a test function that belongs to another mode, else None.
+    """Return an empty list for a test function of another mode than the session's, else None.
 
-    None lets pytest collect the test. `fixtures` are the fixtures of busbw that the test reads. The
-    list is also empty if the options cannot be used; `pytest_collection_finish` then raises an
-    error.
+    An empty list skips the function, and None lets pytest collect it as tests. `fixtures` are the
+    fixtures of busbw that the function reads. The list is also empty if the options cannot be used;
+    `pytest_collection_finish` then raises an error.
     """
     collected = begin_session(config)
     is_other = isinstance(collected, UsageError) or fixtures - {config.stash[MODE].fixture}
@@ -57,8 +57,8 @@ def skip_other_modes(config: pytest.Config, fixtures: set[str]) -> list[object] 
 def parametrize_test(metafunc: pytest.Metafunc) -> None:
     """Parametrize a test with the cases of the session's mode.
 
-    If there are no such cases, the error is kept for `pytest_collection_finish`. Raised here, the
-    error would look like a broken test.
+    If no such cases exist, the error is kept for `pytest_collection_finish`. Raised here, the error
+    would look like a broken test.
     """
     config = metafunc.config
     collected = begin_session(config)
@@ -77,10 +77,10 @@ def parametrize_test(metafunc: pytest.Metafunc) -> None:
 
 
 def verdict_of(request: pytest.FixtureRequest) -> Verdict:
-    """Return the verdict of the case that is the parameter of `request`, and record it in the item.
+    """Return the verdict of the case that is the parameter of `request`.
 
-    A case that was not run gets the outcome FAILED. An exception would not do: pytest does not
-    count an error in a fixture as a failed test.
+    The verdict is also recorded in the test item. A case that was not run gets the outcome FAILED.
+    An exception would not do: pytest does not count an error in a fixture as a failed test.
     """
     spec: CaseSpec = request.param
     mode, judged = request.config.stash[MODE], judged_of(request.config)
@@ -99,7 +99,7 @@ def verdict_of(request: pytest.FixtureRequest) -> Verdict:
 
 
 def session_verdict(session: pytest.Session) -> SessionVerdict | None:
-    """Return the verdict of the session, None if no session was run or judged.
+    """Return the verdict of the session; None if the cases were not run or not judged.
 
     NO_VERDICT is added to its outcomes if the test of a case did not read the verdict of the case,
     if a test of busbw raised an error that no verdict describes, or if pytest-benchmark skips
@@ -135,6 +135,7 @@ class SessionItem(pytest.Item):
     """The last test item, which fails if the verdict of the session fails."""
 
     def runtest(self) -> None:
+        """Record the verdict of the session in the item, and fail if the verdict fails."""
         verdict = session_verdict(self.session)
         if verdict is None:
             pytest.fail("nothing was run", pytrace=False)
@@ -223,7 +224,7 @@ def pytest_runtest_makereport(
 
 
 def _keep_error(item: pytest.Item, call_info: pytest.CallInfo[None]) -> None:
-    """Add the error of a test of busbw to the errors that no verdict describes."""
+    """Add the error of a test of busbw to ERRORS, the errors that no verdict describes."""
     error: Any = call_info.excinfo.value if call_info.excinfo else None
     # The first exception of an ExceptionGroup says more than the group.
     while getattr(error, "exceptions", ()):
@@ -235,7 +236,11 @@ def _keep_error(item: pytest.Item, call_info: pytest.CallInfo[None]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, Any] | None:
-    """Show the outcome of a case in place of pytest's passed, failed or skipped."""
+    """Return the outcome of a case, to be shown in place of pytest's passed, failed or skipped.
+
+    The values are the category in pytest's last line, the letter in the progress, and the word with
+    its color. Returns None for a report without a case.
+    """
     name = getattr(report, OUTCOME_ATTRIBUTE, "")
     is_uncounted = getattr(report, UNCOUNTED_ATTRIBUTE, False)
     if report.when != "call" or not (is_uncounted or name in _CATEGORIES):

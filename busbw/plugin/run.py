@@ -63,9 +63,9 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
-    """Remove the tests that the user's options deselected from the tests that must be read.
+    """Remove the tests that the user's options deselected from CASES, the tests that must be read.
 
-    A test that a plugin deselects by itself stays in them, so that its verdict counts as unread.
+    A test that a plugin deselects by itself stays in CASES, so that its verdict counts as unread.
     """
     for item in items:
         config = item.config
@@ -109,7 +109,7 @@ def check_exit_code(session: pytest.Session) -> None:
 
 
 def _problem_text(session: pytest.Session) -> str:
-    """Say why the exit code must not be 0; empty if it may be 0."""
+    """Return the reason why the exit code must not be 0; empty if the exit code may be 0."""
     cases = session.config.stash.get(CASES, {})
     if any(VERDICT in item.stash for item in cases):
         verdict = session_verdict(session)

@@ -1,6 +1,6 @@
 """The plugin of `busbw run`, which runs the tests that busbw ships unless paths are passed.
 
-These tests are outside of the user's repository. Nevertheless pytest finds the root directory and
+These tests are outside of the user's repository. Nevertheless pytest uses the root directory and
 the ini file of the current directory, because it looks for both before it calls the hooks below.
 """
 
@@ -21,7 +21,7 @@ _SHIPPED_FOLDER = "busbw/perf"
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
-    """Replace names of shipped tests in `args` by their paths, or add all if no path is passed."""
+    """Replace names of shipped tests in `args` by their paths; without a path, add all of them."""
     folder, arguments = shipped_folder("perf"), early_config.known_args_namespace
     paths = [_path_of(argument, early_config, folder) for argument in args]
     shipped_paths = [path for argument, path in zip(args, paths) if path != argument]
@@ -63,7 +63,7 @@ def _path_of(argument: str, config: pytest.Config, folder: Path) -> str:
 
 
 class _ShippedTests:
-    """A plugin that lets pytest collect the shipped tests in `folder`."""
+    """The hooks of pytest that collect the shipped tests in the folder `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -85,7 +85,10 @@ class _ShippedTests:
     def pytest_pycollect_makemodule(
         self, module_path: Path, parent: pytest.Collector
     ) -> pytest.Module | None:
-        """Name a module of shipped tests ``busbw/perf/...``, wherever busbw is installed."""
+        """Name a module of shipped tests ``busbw/perf/...``, wherever busbw is installed.
+
+        Returns None for any other module.
+        """
         if module_path.parent != self._folder:
             return None
         name = f"{_SHIPPED_FOLDER}/{module_path.name}"

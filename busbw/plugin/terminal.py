@@ -1,4 +1,4 @@
-"""Write the lines of a session to pytest's terminal: header, progress, tables and the answer.
+"""Write the lines of a session to pytest's terminal: header, progress, tables and the verdict.
 
 `busbw.report` makes the lines. The section of busbw shows the failed cases, and the sections of
 pytest show only other failed tests.
@@ -23,7 +23,7 @@ from .items import SHOWN_ATTRIBUTE
 
 
 class Terminal(Display):
-    """The output of pytest, which is a terminal or a log."""
+    """The output of pytest, a terminal or a log, to which a session writes its lines."""
 
     def __init__(self, reporter: pytest.TerminalReporter) -> None:
         self._reporter = reporter
@@ -32,6 +32,7 @@ class Terminal(Display):
         self.verbose = reporter.verbosity > 0
 
     def write_line(self, text: str) -> None:
+        """Write `text` as a line of its own, after the erased progress."""
         if self._has_progress:
             self._reporter.rewrite("", erase=True)
             self._reporter.write("\r")
@@ -41,6 +42,7 @@ class Terminal(Display):
         self._reporter.flush()
 
     def overwrite(self, text: str) -> None:
+        """Show `text` as the progress, in place of the previous progress."""
         width = shutil.get_terminal_size().columns - 1
         self._reporter.rewrite(text[:width], erase=True)
         self._has_progress = True
@@ -50,7 +52,7 @@ class Terminal(Display):
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> Generator[None]:
-    """Write the section of busbw below all other sections: tables, notes and the answer."""
+    """Write the section of busbw below all other sections: tables, notes and the verdict."""
     judged_session = judged_of(config)
     if judged_session is None:
         return (yield)
@@ -69,6 +71,7 @@ def pytest_terminal_summary(
 
 
 def _section_lines(judged_session: JudgedSession, config: pytest.Config) -> Iterator[TextLine]:
+    """Yield the lines of the section of busbw."""
     verbose = config.get_verbosity() > 0
     verdicts = tuple(judged_session.verdicts.values())
     tables, explanations = config.stash[MODE].tables(judged_session, verbose)
@@ -91,4 +94,5 @@ def _section_lines(judged_session: JudgedSession, config: pytest.Config) -> Iter
 
 
 def _table_lines(tables: Sequence[Table]) -> list[TextLine]:
+    """Return the lines of all tables in plain text."""
     return [line for table in tables for line in RENDERERS["text"](table)]

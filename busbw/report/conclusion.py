@@ -70,7 +70,8 @@ def verdict_tables(
         verbose: Whether to add the columns of the best launch and of the overhead of a call, and
             the whole reason below a failed case. Otherwise only the lines that end the terminal
             output contain the reason.
-        changed_options: The options that changed the stack on purpose, as text for the titles.
+        changed_options: The options that changed the stack on purpose, as text for the titles;
+            empty if no option did.
 
     """
     return [
@@ -96,6 +97,7 @@ def legend_lines(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def _group_table(title: str, group: Sequence[Verdict], verbose: bool) -> Table:
+    """Return the table of a group of verdicts whose cases differ only in payload."""
     rows = tuple(_verdict_row(verdict, verbose) for verdict in group)
     present = {id for row in rows for id, value in row.values.items() if value is not None}
     figures = (
@@ -114,6 +116,7 @@ def _group_table(title: str, group: Sequence[Verdict], verbose: bool) -> Table:
 
 
 def _verdict_row(verdict: Verdict, verbose: bool) -> Row:
+    """Return the row of a verdict: its payload, its figures and its outcome, with notes below."""
     markup = verdict_markup(verdict)
     notes = [TextLine(note, {"yellow": True}) for note in verdict.notes]
     if verdict.outcome not in QUIET_OUTCOMES and (verbose or not verdict.failed):
@@ -132,15 +135,17 @@ def _verdict_row(verdict: Verdict, verbose: bool) -> Row:
 
 
 def verdict_markup(verdict: Verdict) -> Mapping[str, bool]:
-    """Return the markup of a verdict on a terminal, such as ``{"green": True}``."""
+    """Return the markup of a verdict for pytest's terminal writer, such as ``{"green": True}``."""
     return RED if verdict.failed else _MARKUP.get(verdict.outcome, {})
 
 
 def _outcome_marks(verdict: Verdict) -> str:
+    """Return the marks that follow the outcome of a verdict, such as ``*``; empty without marks."""
     return _PROVISIONAL * verdict.provisional + _EXPECTED * verdict.expected
 
 
 def _ceiling_notes(group: Sequence[Verdict]) -> list[str]:
+    """Return a line for each ceiling of the verdicts; several ceilings have their payloads."""
     verdicts = [verdict for verdict in group if verdict.ceiling is not None]
     several = len({verdict.ceiling for verdict in verdicts}) > 1
     return [
@@ -151,13 +156,17 @@ def _ceiling_notes(group: Sequence[Verdict]) -> list[str]:
 
 
 def payloads_or_programs_text(verdicts: Sequence[Verdict]) -> str:
-    """Return a text with the payloads of verdicts, or with the names of programs for programs."""
+    """Return the payloads of verdicts as text or, for verdicts on programs, the names of programs.
+
+    `verdicts` is not empty. Several payloads are shortened as in `payload_span_text`.
+    """
     if not verdicts[0].spec.is_sized:
         return ", ".join(verdict.spec.strategy for verdict in verdicts)
     return payload_span_text([verdict.spec.payload_bytes for verdict in verdicts])
 
 
 def _ceiling_text(ceiling: Ceiling, payloads_text: str) -> str:
+    """Return the line on a ceiling, whose rate is followed by `payloads_text`."""
     text = f"ceiling {rate_text(ceiling.bytes_per_s)}{payloads_text}: {ceiling.text}"
     if ceiling.in_switch:
         text += f"; adding up in the switch up to {rate_text(ceiling.most_bytes_per_s)}"
@@ -165,6 +174,7 @@ def _ceiling_text(ceiling: Ceiling, payloads_text: str) -> str:
 
 
 def _table_title(verdict: Verdict) -> str:
+    """Return the title of the table to which a verdict belongs; equal titles share a table."""
     case = verdict.case
     if case is None:
         return verdict.family_name
@@ -193,7 +203,7 @@ def conclusion_lines(
     session_verdict: SessionVerdict,
     failing_since_texts: Sequence[str] = (),
 ) -> list[TextLine]:
-    """Return the lines that end the terminal output; the last one is the verdict on the session.
+    """Return the lines that end the terminal output; the last line is the session's verdict.
 
     The lines of failed cases come first. They are followed by `failing_since_texts`, which say
     since when cases fail.
@@ -209,7 +219,8 @@ def failed_case_lines(verdicts: Sequence[Verdict]) -> list[str]:
 
     Cases of the same kind (framework, collective, strategy and so on) that failed with the same
     outcome share a line, such as
-    ``2 REGRESSED: jax 256K 3.50 x (limit 2.00 x), 64K 2.10 x (limit 1.90 x)``.
+    ``2 REGRESSED: jax 256K 3.50 x (limit 2.00 x), 64K 2.10 x (limit 1.90 x)``. Beyond eight lines,
+    a last line counts the other failed cases.
     """
     labels = _labels_by_spec(verdicts)
     failed = [verdict for verdict in verdicts if verdict.failed]
@@ -227,7 +238,11 @@ def failed_case_lines(verdicts: Sequence[Verdict]) -> list[str]:
 class FailureLog:
     """The details of a failure as lines of text, such as the end of a worker's log.
 
-    `title` names the first case that failed with these details, and the number of further cases.
+    Attributes:
+        title: The id of the first case that failed with these details, and the number of further
+            cases.
+        lines: The details.
+
     """
 
     title: str
@@ -256,7 +271,7 @@ def failure_logs(verdicts: Sequence[Verdict]) -> list[FailureLog]:
 
 
 def _severity(verdict: Verdict) -> int:
-    """Return the index of the verdict's outcome, sorted by severity; the worst outcome has 0."""
+    """Return the position of the verdict's outcome, sorted by severity; the worst outcome has 0."""
     return (
         _WORST_FIRST.index(verdict.outcome)
         if verdict.outcome in _WORST_FIRST
@@ -296,7 +311,7 @@ def _failure_line(group: Sequence[Verdict], label: str) -> str:
 
 
 def _ratio_text(verdict: Verdict) -> str:
-    """Return a text with the payload of a case, its ratio and its limit."""
+    """Return the payload, the ratio and the limit: ``256K 3.50 x (limit 2.00 x)``."""
     limit = "" if verdict.limit is None else f" (limit {ratio_text(verdict.limit)} x)"
     ratio = ratio_text(verdict.ratio or 0.0)
     return f"{payload_text(verdict.spec.payload_bytes)} {ratio} x{limit}"

@@ -1,4 +1,4 @@
-"""Declare the figures of a verdict: its numbers, such as its time, its busbw or its ratio.
+"""The figures of a verdict: its numbers, such as its time, its busbw or its ratio.
 
 Each figure is declared once, with its name, its unit, its computation, and its format in tables.
 Tables, results with their schema, CSV, metrics, JUnit XML and pages use these declarations. So a
@@ -22,7 +22,7 @@ from .table import Column, Table, make_rows, percent_text
 
 @dataclass(frozen=True, slots=True)
 class Figure(Column):
-    """A number of a verdict: a column of tables, and a value in documents.
+    """A number of a verdict, such as its busbw: a column of tables, and a value in documents.
 
     Documents are files of results, CSV, JUnit XML and metrics. Results, CSV and JUnit XML name the
     figure by `id`, and metrics by `metric`.
@@ -43,9 +43,9 @@ class Figure(Column):
 
 
 def figure_values_for_documents(verdict: Verdict) -> dict[Figure, Any]:
-    """Return the values of the figures that JSON and CSV files contain, by figure.
+    """Return the value of each figure of a verdict that documents contain.
 
-    The value of a figure is None if the verdict has no value for it.
+    The value is None if the verdict has no such number.
     """
     figures = figures_of(verdict)
     return {figure: figure.compute(verdict) for figure in figures if figure.in_documents}
@@ -54,9 +54,9 @@ def figure_values_for_documents(verdict: Verdict) -> dict[Figure, Any]:
 def figures_of(verdict: Verdict) -> tuple[Figure, ...]:
     """Return the figures of a verdict: the figures of times, and the figures of extensions.
 
-    An extension declares figures for a name in the `extra` values of a verdict. Figures in the
-    extension's table FIGURES replace the figures of times. Figures in the extension's table COLUMNS
-    are added after them.
+    Extensions declare figures by the name of an extra value, and a verdict has those whose name is
+    in its `extra`. Figures in an extension's table FIGURES replace the figures of times. Figures in
+    an extension's table COLUMNS are added after them.
     """
     replaced, added = extensions.load_table("FIGURES"), extensions.load_table("COLUMNS")
     figures = next((replaced[name] for name in verdict.extra if name in replaced), TIMED_FIGURES)
@@ -65,6 +65,7 @@ def figures_of(verdict: Verdict) -> tuple[Figure, ...]:
 
 
 def _microseconds_text(seconds: float) -> str:
+    """Return `seconds` in microseconds, with a single decimal."""
     return f"{seconds * 1e6:.1f}"
 
 
@@ -79,13 +80,20 @@ def _ceiling_percent_text(fraction: float) -> str:
 
 
 def _launch_range_text(differences: tuple[float, float]) -> str:
-    """Return the fastest and the slowest launch in per cent above the median, as ``-1+12``."""
+    """Return the range of launches in whole per cent of the median, such as ``-1+12``.
+
+    `differences` are the relative differences of the fastest and of the slowest launch to the
+    median.
+    """
     fastest, slowest = differences
     return f"-{abs(100 * fastest):.0f}+{100 * slowest:.0f}"
 
 
 def _launch_range(verdict: Verdict) -> tuple[float, float] | None:
-    """Return the relative differences of the fastest and of the slowest launch to the median."""
+    """Return the relative differences of the fastest and of the slowest launch to the median.
+
+    For example (-0.01, 0.12). Returns None if the verdict has no times.
+    """
     times = verdict.now
     if times is None:
         return None
@@ -95,9 +103,14 @@ def _launch_range(verdict: Verdict) -> tuple[float, float] | None:
 def _declare_figure_of_field(
     find_part: Callable[[Verdict], object], id: str, heading: str = "", **options: Any
 ) -> Figure:
-    """Declare a figure whose value is the field `id` of a verdict, or of a part of the verdict.
+    """Return a figure whose value is the field `id` of a verdict, or of a part of the verdict.
 
-    `find_part` returns the part from a verdict. The value is None if the part is None.
+    Args:
+        find_part: Returns the part from a verdict. If the part is None, so is the value.
+        id: The name of the field, and of the figure.
+        heading: The heading of the column; empty for a figure that tables do not show.
+        options: Other fields of the Figure.
+
     """
     compute = lambda verdict: getattr(find_part(verdict), id, None)  # noqa: E731
     return Figure(id, heading, compute=compute, **options)
@@ -166,10 +179,10 @@ def is_results_csv(text: str) -> bool:
 
 
 def figures_table(verdicts: Sequence[Verdict]) -> Table:
-    """Return the table that is written as CSV, with a row for each case.
+    """Return the table that is written as CSV, with a row for each verdict.
 
-    The columns are the id of the case, its labels, the unrounded values of the figures, and the
-    outcome.
+    The columns are the id of the case, its labels (CASE_LABELS), the unrounded values of the
+    figures, and the outcome.
     """
     figures = dict.fromkeys(
         figure.id for verdict in verdicts for figure in figure_values_for_documents(verdict)

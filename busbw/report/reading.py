@@ -1,4 +1,4 @@
-"""Read results that a session wrote with --results.
+"""Read the files that --results wrote, and describe their sessions in words and tables.
 
 Each field is checked. The message of an error names the location in the document.
 """
@@ -31,7 +31,7 @@ Paragraph = tuple[str, Sequence[str]]
 
 
 class DocumentError(ValueError):
-    """A document that does not contain valid results.
+    """The error of a document that does not contain valid results.
 
     The message names the location in the document, the error, and the expected value.
     """
@@ -39,7 +39,7 @@ class DocumentError(ValueError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionDescription:
-    """The texts and tables of one or more sessions, for a Markdown summary or an HTML page.
+    """The texts and tables of a session or of several sessions, for a summary or an HTML page.
 
     Attributes:
         title: The heading above everything else, such as ``All-reduce on TPU v5 lite, 4 ranks``.
@@ -71,7 +71,7 @@ class SessionRecord(ABC):
     Attributes:
         name: The name of the file, for messages.
         busbw: The version of busbw that wrote the file.
-        began: When the session began.
+        began: When the session began (UTC).
         session_verdict: The verdict on the session.
         verdicts: The verdicts on the cases.
 
@@ -87,15 +87,15 @@ class SessionRecord(ABC):
     def describe_session(self) -> SessionDescription:
         """Return the part of the description that depends on the kind of session.
 
-        It has the title, the facts, the tables, and the paragraphs on cases that changed.
-        `describe` adds the rest.
+        The part is the title, the facts, the tables, and the paragraphs on cases that changed.
+        `describe` adds the other texts.
         """
 
     def describe(self, failing_since_texts: Sequence[str] = ()) -> SessionDescription:
-        """Return the texts and tables of the session for a summary or a page.
+        """Return the texts and tables of the session, for a summary or a page.
 
-        They are the specifics of this kind of session, the verdict, the failed cases with their
-        logs, and `failing_since_texts`: lines that say since which session cases fail.
+        To the result of `describe_session`, the verdict, the failed cases and their logs are added,
+        and `failing_since_texts`: sentences that say since which session cases fail.
         """
         specifics = self.describe_session()
         failed = sum(verdict.failed for verdict in self.verdicts)
@@ -125,15 +125,15 @@ class SessionRecord(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredSessionRecord(SessionRecord):
-    """A session that measured cases.
+    """A session that measured cases, which was read from a file of results.
 
     Attributes:
         environment: The machine, devices and versions.
         plan: The plan of the launches.
-        measurements: The measurement of each case.
+        measurements: The measurement of each case that has a launch.
         references: The measurement of each case by the interleaved reference stack; empty without
             such a stack.
-        process_hosts: The host of each process, if a group of processes measured.
+        process_hosts: The host of each process, if a group of processes measured; otherwise empty.
 
     """
 
@@ -144,7 +144,10 @@ class MeasuredSessionRecord(SessionRecord):
     process_hosts: tuple[str, ...] = ()
 
     def describe_session(self) -> SessionDescription:
-        """Describe the session; the title names the collective, the device and the ranks."""
+        """Return the title, facts, tables and changes of the session.
+
+        The title names the collective, the device and the ranks.
+        """
         environment, key = self.environment, self.environment.key
         names = {verdict.case.collective for verdict in self.verdicts if verdict.case is not None}
         collective = names.pop() if len(names) == 1 else "collectives"
@@ -191,7 +194,7 @@ class MeasuredSessionRecord(SessionRecord):
         return tuple(dict.fromkeys(str(key.folder) for key in keys))
 
     def version(self, framework: str) -> str:
-        """Return a framework with its version, such as ``jax 0.10.2``; "" if it is not known."""
+        """Return a framework with its version, such as ``jax 0.10.2``; "" if unknown."""
         version = self.environment.versions.get(framework, {}).get(framework, "")
         return f"{framework} {version}" if version else ""
 
@@ -199,7 +202,7 @@ class MeasuredSessionRecord(SessionRecord):
 def read_results(content: str | bytes, name: str) -> SessionRecord:
     """Return the session in the `content` of the results file `name`.
 
-    Raises DocumentError if the content is not valid. `name` is for its message.
+    Raises DocumentError if the content is not valid. `name` is for the message of this error.
     """
     try:
         return session_of_document(wire.parse_json(content), name)
@@ -275,8 +278,8 @@ def _with_converted_extra_values(runs: Sequence[Run], location: str) -> tuple[Ru
 def check_collective(case: Case | None, location: str) -> None:
     """Raise WireError if a case has an unknown collective, or a collective over a single rank.
 
-    `location` is the path of the case in the document, for the message. If `case` is None, nothing
-    is checked.
+    `location` is the path of the case in the document, for the message. If `case` is None, or the
+    case of a program, nothing is checked.
     """
     # A user's program contains any collectives, and its case names none of them.
     if case is None or not case.is_sized:

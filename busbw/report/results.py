@@ -26,10 +26,14 @@ RESULTS = "busbw results"
 class CaseResult(Verdict):
     """A case in the results: all fields of its verdict, its figures and its launches.
 
-    `id` is the name of the test, such as ``jax-default-float32-4K``. `figures` contains the numbers
-    that tables show, by the id of the figure, such as ``median_s``. `launches` are the launches
-    that measured a time, and `failures` are the launches that failed. `reference_launches` are the
-    launches of the interleaved reference stack.
+    Attributes:
+        id: The id of the test, such as ``jax-default-float32-4K``.
+        figures: The numbers of the verdict, by the id of the figure, such as ``median_s``; unknown
+            numbers are left out.
+        launches: The launches that measured a time.
+        failures: The launches that failed.
+        reference_launches: The launches of the interleaved reference stack that measured a time.
+
     """
 
     id: str
@@ -45,7 +49,7 @@ class SessionDocument:
 
     Attributes:
         document: The kind of document.
-        version: The version of its format.
+        version: The version of the format of the document.
         busbw: The version of busbw that wrote the document.
         began: When the session began (UTC).
         host: The name of the host that ran the session.
@@ -65,10 +69,16 @@ class SessionDocument:
 class Results(SessionDocument):
     """The document that `--results` writes; units are seconds, bytes, and 10^9 bytes per second.
 
-    `process_hosts` names the host of each process, if a group of processes measured. `measuring_s`
-    is the duration of measuring. `spent_s` divides this duration into ``starting`` processes,
-    ``measuring`` cases and ``ending`` processes. `extra` maps the names of extensions' values to
-    these values.
+    Attributes:
+        environment: The machine, the devices and the versions.
+        process_hosts: The host of each process, if a group of processes measured; otherwise empty.
+        plan: The plan of the launches.
+        measuring_s: The duration of measuring.
+        spent_s: The parts of this duration: ``starting`` processes, ``measuring`` cases and
+            ``ending`` processes.
+        extra: The extra values that extensions added to the session, by name.
+        cases: The cases in the order of the tests.
+
     """
 
     document: str = RESULTS
@@ -86,7 +96,7 @@ def case_result(
     measurement: Measurement | None,
     reference: Measurement | None,
 ) -> CaseResult:
-    """Return the part of the results that describes one case.
+    """Return the part of the results that describes a case.
 
     Args:
         verdict: The verdict of the case.
@@ -110,7 +120,7 @@ def case_result(
 
 
 def abbreviate_homes(document: object, home: str) -> object:
-    """Return a copy of a JSON document in which ``~`` replaces the home directories of all users.
+    """Return a copy of a JSON document with ``~`` in place of the home directories of all users.
 
     `home` is the home directory of this user.
     """

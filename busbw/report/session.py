@@ -39,7 +39,7 @@ def header_lines(
         environment: The device and the versions of the frameworks.
         baselines_folder: The folder of all baselines; None for no line about baselines.
         reason_by_unreached_framework: Maps frameworks that do not reach the device to the reason.
-        verbose: Add the reason why each other kind of device was not found.
+        verbose: Add the reason why each other class of device was not chosen.
 
     """
     lines = [f"busbw {name}: {text}" for name, text in environment_facts(environment).items()]
@@ -58,7 +58,7 @@ def header_lines(
 
 
 def environment_facts(environment: Environment) -> dict[str, str]:
-    """Map names to lines of text: ``device`` to the devices, each framework to its versions.
+    """Return lines of text by name: ``device`` to the devices, each framework to its versions.
 
     The text of the device includes the reason for its choice.
     """
@@ -74,7 +74,7 @@ def environment_facts(environment: Environment) -> dict[str, str]:
 
 
 def _mesh_text(key: EnvironmentKey) -> str:
-    """Describe the mesh, the hosts and processes, and a shared device; "" without any of them."""
+    """Return a text on the mesh, the hosts and processes, and a shared device; may be ""."""
     shape = f" in a {key.mesh} mesh" if key.mesh else ""
     if (key.hosts, key.processes) != (1, 1):
         shape += f", {plural(key.hosts, 'host')}, {plural(key.processes, 'process')}"
@@ -105,7 +105,7 @@ def reference_stack_lines(
 
 
 def stack_flags_or_none(flags: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables that belong to a stack; an unset variable is ``none``."""
+    """Return the value of each environment variable that belongs to a stack; ``none`` if unset."""
     return {name: flags.get(name, "none") for name in sorted(variables.STACK_VARIABLES)}
 
 
@@ -127,7 +127,8 @@ def session_tables(
         verdicts: The verdicts in the order of the rows.
         measurements: The measurements of the cases, which extensions read.
         verbose: Add columns and reasons, as for `verdict_tables`.
-        changed_options: The options that changed the stack on purpose, as text for the titles.
+        changed_options: The options that changed the stack on purpose, as text for the titles;
+            empty if no option did.
 
     """
     extra = (tables(measurements) for tables in extensions.load_functions("tables"))
@@ -167,9 +168,9 @@ def written_baseline_tables(rows: Iterable[ChangeRow]) -> tuple[Table, ...]:
 
 
 def _name_within_file(case: Case) -> str:
-    """Return the part of a case's name that differs within its file, such as ``float32 1M``.
+    """Return the part of a case's name that differs within its baseline file: ``float32 1M``.
 
-    For a case of a program, this is the strategy, which is the name of the program.
+    For a case of a program, this part is the strategy, which is the name of the program.
     """
     if not case.is_sized:
         return case.strategy

@@ -1,4 +1,4 @@
-"""A table as a frozen value, with columns, rows and notes: write it as text, Markdown or CSV."""
+"""A table as a frozen value, with columns, rows and notes; its text, Markdown and CSV."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ _MAX_LISTED_PAYLOADS = 4
 
 @dataclass(frozen=True, slots=True)
 class TextLine:
-    """A line of text with its markup on a terminal, such as ``{"red": True, "bold": True}``."""
+    """A line of text with its markup for pytest's terminal writer.
+
+    `markup` is, for example, ``{"red": True, "bold": True}``, and empty for plain text.
+    """
 
     text: str
     markup: Mapping[str, bool] = field(default_factory=dict)
@@ -26,12 +29,12 @@ class TextLine:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table: which raw values of a row it shows, and in which format.
+    """A column of a table: the raw values of a row that the column shows, and their format.
 
     Attributes:
         id: The key of the raw values in a row, which includes their unit, such as ``median_s``.
         heading: The heading.
-        unit: The unit of the cells.
+        unit: The unit of the cells, which is shown below the heading.
         text: Converts a raw value to the text of a cell.
         width: The least width in plain text, in characters.
         is_fitted_to_cells: Whether the column is as wide as its longest cell or heading in plain
@@ -58,11 +61,11 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a table.
+    """A row of a table: raw values, which the columns format.
 
     Attributes:
         values: The raw values by the ids of columns; None for an empty cell.
-        markup: The options of pytest's terminal writer for the row, such as ``{"red": True}``.
+        markup: The markup of the row for pytest's terminal writer, such as ``{"red": True}``.
         notes: Lines to show below the row.
 
     """
@@ -110,7 +113,7 @@ def make_rows(values: Iterable[Mapping[str, object]]) -> tuple[Row, ...]:
 
 
 def attributes_or_none(value: object | None, *names: str) -> dict[str, object]:
-    """Map each of `names` to this attribute of `value`, or to None if `value` is None."""
+    """Return the attributes `names` of `value` by name; None for each name if `value` is None."""
     return {name: None if value is None else getattr(value, name) for name in names}
 
 
@@ -155,6 +158,7 @@ def render_text(table: Table) -> list[TextLine]:
 
 
 def _text_line(table: Table, cells: Sequence[str], widths: Sequence[int]) -> str:
+    """Return the line of a row in plain text, given its cells and the widths of the columns."""
     aligned = [
         " " * column.gap + column.align(cell, width)
         for column, cell, width in zip(table.columns, cells, widths)
@@ -185,6 +189,7 @@ def render_markdown(table: Table) -> list[TextLine]:
 
 
 def _markdown_line(columns: Sequence[Column], cells: Sequence[str], widths: Sequence[int]) -> str:
+    """Return the line of a row in Markdown, given its cells and the widths of the columns."""
     aligned = (column.align(cell, width) for column, cell, width in zip(columns, cells, widths))
     return f"| {' | '.join(aligned)} |"
 
@@ -204,6 +209,7 @@ def render_csv(table: Table) -> list[TextLine]:
 
 
 def _csv_cell(value: object) -> object:
+    """Return `value` for the CSV writer; text is escaped, and quoted if it begins a formula."""
     if not isinstance(value, str):
         return value
     text = wire.escape_unprintable(value)

@@ -1,11 +1,12 @@
 """A session without pytest: functions of frozen values, from the options to the written files.
 
-Each step is in a file of its name, and makes a value of `state.py`:
+Each step makes a value, and most of these values are in `state.py`. A step is in the file that is
+named here:
 
 1. `command_line` makes Options of the command line and of the ini file.
-2. `mode` selects the cases, and returns a CollectedSession.
+2. The Mode of the session (`run`) has the first CollectedSession, and selects the cases.
 3. `machine` probes the devices, and returns a Machine.
-4. `resolve` finds the job of each case with its stored times and the levels of the machines, and
+4. `resolve` makes a job of each case, with its stored times and the levels of the machines, and
    returns a MeasuredSession.
 5. `measure` adds the measurements to the MeasuredSession.
 6. `judge` returns a JudgedSession with the verdicts.

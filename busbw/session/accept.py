@@ -1,7 +1,7 @@
-"""Store the times that the user accepts as baselines, and say in the JudgedSession what was stored.
+"""Store the times that the user accepts as baselines, and report the changes in the JudgedSession.
 
-This file decides which cases are stored; files, levels and budgets are in `busbw.baselines`. No
-baseline is written by a session without a verdict.
+This file decides which cases are stored. The format of the files, the levels and the budgets are in
+`busbw.baselines`. No baseline is written by a session without a verdict.
 """
 
 from __future__ import annotations
@@ -45,13 +45,14 @@ _WRITABLE_OUTCOMES = frozenset(
 def accepts_slower_times(
     options: Options, stored_baseline: Baseline | None, measurement: Measurement, budget: float
 ) -> bool:
-    """Tell whether --update-baselines stores today's times of a case even if they are slower.
+    """Tell whether --update-baselines stores today's times of a case even if the case is slower.
 
     Args:
         options: The options of the session.
-        stored_baseline: The baseline of the case, None if it has no baseline.
+        stored_baseline: The baseline of the case; None if the case has no baseline.
         measurement: Today's launches of the case.
-        budget: The fraction by which a time may exceed the pinned time without a reason.
+        budget: The fraction by which a time may exceed the pinned time (the time that was accepted
+            first) without a reason of the user, such as 0.1.
 
     """
     if options.update_baselines != "all":
@@ -72,9 +73,11 @@ def accepts_slower_times(
 def accept_baselines(
     judged_session: JudgedSession, write_accepted: Callable[[JudgedSession], JudgedSession]
 ) -> JudgedSession:
-    """Call `write_accepted`, which stores or removes baselines, if an option requests it.
+    """Store or remove baselines by `write_accepted`, if an option requests to change baselines.
 
-    Nothing is written if anything except failed cases is wrong with the session.
+    Returns the session that `write_accepted` returns. If the session has a problem other than
+    failed cases, nothing is written, and the returned session has a note on the reason. If writing
+    fails, the returned session has an error.
     """
     if not judged_session.options.writes_baselines:
         return judged_session
@@ -91,10 +94,11 @@ def accept_baselines(
 
 
 def accept_times(judged_session: JudgedSession) -> JudgedSession:
-    """Store the accepted times as baselines, and lock the stacks that were measured.
+    """Store accepted times as baselines, prune baselines, and lock the stacks that were measured.
 
-    Raises BaselineError if a file of baselines cannot be read or locked, and OSError if it cannot
-    be written.
+    Returns the session with notes, with tables of the changed baselines, and with an error if a
+    loss beyond the budget needs a reason. Raises BaselineError if a file of baselines cannot be
+    read or locked, and OSError if a file cannot be written.
     """
     options, measured_session = judged_session.options, judged_session.observations
     assert isinstance(measured_session, MeasuredSession)
@@ -149,9 +153,9 @@ def _lock_stacks(
     measured_session: MeasuredSession,
     accepted_cases: Sequence[AcceptedCase],
 ) -> JudgedSession:
-    """Lock the stacks of the frameworks whose times were accepted.
+    """Lock the stacks of the frameworks whose times were accepted; return the session with notes.
 
-    Raises BaselineError or OSError if a lock cannot be written; the accepted times stay.
+    Raises BaselineError or OSError if a lock cannot be written. The accepted times stay stored.
     """
     frameworks = tuple(dict.fromkeys(times.measurement.case.framework for times in accepted_cases))
     with lock_for_writing(measured_session.options.baselines):
@@ -163,7 +167,7 @@ def _lock_stacks(
 def _find_accepted_times(
     judged_session: JudgedSession, measured_session: MeasuredSession
 ) -> tuple[list[AcceptedCase], list[str]]:
-    """Return the times that --update-baselines accepts, and notes on the NOISY cases it leaves out.
+    """Return the cases that --update-baselines accepts, and notes on cases left out as NOISY.
 
     A Case that several CaseSpecs name is returned once.
     """
@@ -185,7 +189,7 @@ def _find_accepted_times(
 def _accept_case(
     judged_session: JudgedSession, measured_session: MeasuredSession, spec: CaseSpec, job: TimedJob
 ) -> AcceptedCase:
-    """Return the times of a case that are stored, and why they are stored."""
+    """Return today's times of a case as an AcceptedCase, which says how and why to store times."""
     verdict, options = judged_session.verdicts[spec], judged_session.options
     is_moved = job.case in judged_session.replaced_cases
     cause = verdict.outcome.value
@@ -206,11 +210,11 @@ def _accept_case(
 def _replaces_stored_sessions(
     options: Options, verdict: Verdict, job: TimedJob, budget: float
 ) -> bool:
-    """Tell whether today's times of a case replace its stored sessions instead of joining them.
+    """Tell whether today's times of a case replace the stored sessions; otherwise they are added.
 
-    Times that differ from the stored times only by chance join them. Times replace them if the case
-    improved, or lost more than the budget, or if the user accepts its loss with a reason. A loss
-    beyond the budget is refused later if there is no reason.
+    Times that differ from the stored times only by chance are added. Times replace the stored
+    sessions if the case improved, or lost more than the fraction `budget`, or if the user accepts
+    the loss with a reason. A loss beyond the budget without a reason is refused later.
     """
     outcome, has_reason = verdict.outcome, bool(options.accept_regression)
     baseline = job.baseline_search.baseline
@@ -223,9 +227,10 @@ def _replaces_stored_sessions(
 
 
 def _cases_to_keep(measured_session: MeasuredSession) -> list[tuple[EnvironmentKey, Case]]:
-    """Return the cases that --prune-baselines keeps in the files of the measured cases.
+    """Return the cases, with their environment keys, that --prune-baselines keeps.
 
-    These are all cases that the options request, including the cases that -k deselected.
+    In the files of the measured cases, all cases that the options request are kept, including the
+    cases that pytest's -k deselected.
     """
     target = measured_session.machine.target
     files = {(job.key, job.case.file_name) for job in measured_session.jobs.values()}

@@ -56,10 +56,11 @@ def read_options(
     Args:
         words: The words of the command line; words that are not options of sessions are ignored.
         root: The folder to which the paths of baselines and of a history are relative.
-        settings: The texts in the ini file by option; an option that may be repeated has several.
+        settings: The texts of the settings in the ini file, by the name of the option. An option
+            that may be repeated can have several texts.
 
     Raises:
-        UsageError: An option is wrong; the message says what was expected.
+        UsageError: An option is wrong; the message says which value was expected.
 
     """
     values = _option_values(words, settings or {})
@@ -82,8 +83,10 @@ def read_options(
 def _option_values(words: Sequence[str], settings: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """Return the parsed values of the options that were passed or have a setting, by option.
 
-    A passed option replaces its setting unless it may be repeated, and removes the settings of the
-    options that it excludes.
+    `words` is the command line, and `settings` are the texts in the ini file. A passed option
+    replaces its setting unless the option may be repeated. A passed option also removes the
+    settings of the options that the passed option excludes. Raises UsageError, ArgumentError or
+    ValueError for a wrong option.
     """
     for word in words:
         # argparse of Python 3.11 makes an empty list of the value of ``--option=--``.
@@ -114,9 +117,10 @@ def _option_values(words: Sequence[str], settings: Mapping[str, Sequence[str]]) 
 
 
 def _requires_baselines(text: str = "auto") -> bool:
-    """Return whether the setting `text` requires baselines; ``auto`` does in CI.
+    """Return whether the setting `text` requires a baseline of each case.
 
-    Raises ValueError for a text other than ``true``, ``false`` and ``auto``.
+    ``auto`` requires baselines if the environment variable CI is set. Raises ValueError for a text
+    other than ``true``, ``false`` and ``auto``.
     """
     if text not in ("auto", "true", "false"):
         raise ValueError(f"busbw_require_baselines: expected true, false or auto, got {text!r}")
@@ -124,11 +128,11 @@ def _requires_baselines(text: str = "auto") -> bool:
 
 
 def shipped_folder(name: str) -> Path:
-    """Return a folder that busbw ships and never writes to.
+    """Return the path of a folder that is a part of busbw and that busbw never writes to.
 
     Args:
-        name: ``perf`` is the folder with the tests that measure, ``baselines`` is the folder with
-            published figures and other baselines.
+        name: ``perf`` for the folder with the tests that measure, ``baselines`` for the folder with
+            published bandwidths and other baselines.
 
     """
     installed = _PACKAGE / {"perf": "perf", "baselines": "shipped_baselines"}[name]
@@ -136,10 +140,11 @@ def shipped_folder(name: str) -> Path:
 
 
 def _checked_baselines_folder(root: Path, values: Mapping[str, Any]) -> Path:
-    """Return the folder of baselines, relative to `root`, from the `values` of the options.
+    """Return the path of the folder of baselines, given the `values` of the options by name.
 
-    Raises UsageError if --baselines names a missing folder that no option writes, if the folder
-    cannot be read, or if it cannot be written although an option writes it.
+    A relative path is a path in `root`. Raises UsageError if --baselines names a missing folder and
+    no option makes the folder, if the folder cannot be read, or if the folder cannot be written
+    although an option writes baselines.
     """
     folder = root / str(values.get("baselines", "baselines"))
     updates = "update_baselines" in values
@@ -154,10 +159,11 @@ def _checked_baselines_folder(root: Path, values: Mapping[str, Any]) -> Path:
 
 
 def _checked_history_folder(root: Path, values: Mapping[str, Any]) -> Path | None:
-    """Return the folder of the history, or None for a session without a history.
+    """Return the path of the folder of the history, or None for a session without a history.
 
-    The folder is the value of `--history`, or else of BUSBW_HISTORY. A relative path is a path in
-    `root`. Raises UsageError if the folder cannot be written.
+    The path is the value of --history in `values`, or else of the environment variable
+    BUSBW_HISTORY. A relative path is a path in `root`. Raises UsageError if the folder cannot be
+    written.
     """
     text = values.get("history") or os.environ.get("BUSBW_HISTORY", "")
     if not text:
@@ -169,10 +175,10 @@ def _checked_history_folder(root: Path, values: Mapping[str, Any]) -> Path | Non
 
 
 def _checked_outputs(values: Mapping[str, Any]) -> dict[str, Path]:
-    """Return the files that a session writes, by the option that names each file.
+    """Return the paths of the files that a session writes, by the option that names each file.
 
-    Raises UsageError if two options name the same file, if a file cannot be written or holds
-    something of another kind, or if a library that makes the file is missing.
+    Raises UsageError if two options name the same file, if a file cannot be written, if the file
+    exists and has contents of another kind, or if a library that makes the file is missing.
     """
     paths: dict[str, Path] = {}
     for name in ("results", *extensions.declared_names("VIEWS")):
@@ -190,9 +196,10 @@ def _checked_outputs(values: Mapping[str, Any]) -> dict[str, Path]:
 
 
 def _framework_fields(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of Options that say which frameworks are measured, by field.
+    """Return the fields `frameworks`, `names_frameworks` and `absent_frameworks` of Options.
 
-    Raises ValueError if no framework is installed, or if --frameworks names one that is not.
+    Raises ValueError if no framework is installed, or if --frameworks names a framework that is not
+    installed.
     """
     names = values.get("frameworks", ())
     requested = names or DEFAULT_FRAMEWORKS
@@ -221,6 +228,7 @@ def _framework_fields(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def how_to_install(framework: str) -> str:
+    """Return a phrase for messages that tells the user how to make `framework` available."""
     return (
         f'pip install "busbw[{FRAMEWORKS[framework].pip_extra}]", or name an interpreter that has '
         f"it: --python={framework}=PATH"
@@ -230,8 +238,8 @@ def how_to_install(framework: str) -> str:
 def _rank_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields `ranks`, `processes`, `remote` and `axes` of Options.
 
-    Raises ValueError if the processes cannot have equally many ranks, or if the mesh has no such
-    axes.
+    Raises ValueError if the processes cannot have equally many ranks, or if the value of --axes
+    names an axis that the mesh does not have.
     """
     remote, mesh = hosts_of(values), values.get("mesh", "")
     processes = values.get("processes") or (remote.count if remote is not None else 1)
@@ -247,8 +255,9 @@ def _rank_fields(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def hosts_of(values: Mapping[str, Any]) -> Hosts | None:
-    """Return the hosts that --hosts or --cluster names in `values`, None without these options.
+    """Return the hosts that --hosts or --cluster names in `values`; None without these options.
 
-    Raises ValueError if the hosts cannot be found, or contradict other options.
+    `values` are the parsed values of options by name. Raises ValueError if the names of hosts
+    cannot be determined, or contradict other options.
     """
     return next((hook(values, os.environ) for hook in extensions.load_functions("hosts_of")), None)

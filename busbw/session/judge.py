@@ -45,7 +45,10 @@ _Assessments = Mapping[EnvironmentKey, Assessment]
 
 
 def assess_machines(measured_session: MeasuredSession) -> dict[EnvironmentKey, Assessment]:
-    """Return an Assessment of today's launches for each machine with levels and times of today."""
+    """Compare today's times with the levels, and return an Assessment for each environment key.
+
+    The result lacks environment keys without levels (no baselines) or without times of today.
+    """
     times_s: dict[EnvironmentKey, dict[Case, tuple[float, ...]]] = {}
     # The tick of the clock, for each case whose samples show that the clock ticks.
     ticks_s: dict[Case, float] = {}
@@ -72,7 +75,7 @@ def jobs_without_failures(
 ) -> Iterator[tuple[TimedJob, Measurement]]:
     """Yield each job that has launches and no failed launch, with its Measurement.
 
-    `measurements` are those of the candidate or of the reference stack.
+    `measurements` are the measurements of the candidate, or the measurements of the reference.
     """
     for spec, job in measured_session.jobs.items():
         measurement = measurements[spec]
@@ -83,9 +86,9 @@ def jobs_without_failures(
 def sessions_of_today(
     measured_session: MeasuredSession, measurements: Mapping[CaseSpec, Measurement]
 ) -> dict[EnvironmentKey, Session]:
-    """Return a stored Session with today's records for each machine that was measured.
+    """Return today's times in the form of stored sessions, one Session for each environment key.
 
-    `measurements` are those of the candidate or of the reference stack.
+    `measurements` are the measurements of the candidate, or the measurements of the reference.
     """
     records: dict[EnvironmentKey, dict[Case, Record]] = {}
     for job, measurement in jobs_without_failures(measured_session, measurements):
@@ -94,9 +97,9 @@ def sessions_of_today(
 
 
 def judge_cases(measured_session: MeasuredSession) -> dict[CaseSpec, Ruling]:
-    """Judge each case by itself, and return the Rulings by CaseSpec.
+    """Judge each case by the launches so far, and return the Rulings by CaseSpec.
 
-    A Ruling has the verdict so far, and the number of launches that would decide it.
+    A Ruling has the verdict so far, and the number of launches that would decide the case.
     """
     rulings = (
         _judge_interleaved(measured_session)
@@ -107,7 +110,10 @@ def judge_cases(measured_session: MeasuredSession) -> dict[CaseSpec, Ruling]:
 
 
 def _add_findings(measured_session: MeasuredSession, spec: CaseSpec, ruling: Ruling) -> Ruling:
-    """Add the ceiling of the hardware and the findings of extensions to the verdict of a case."""
+    """Return `ruling` with the ceiling of the hardware and the findings of extensions added.
+
+    A bandwidth above the ceiling, or a finding, may change the outcome.
+    """
     runs = measured_session.measurements[spec].runs
     key = measured_session.machine.target.slice_key(spec)
     verdict = apply_ceiling(ruling.verdict, key, runs, is_paired=measured_session.options.is_paired)
@@ -122,7 +128,7 @@ def _add_findings(measured_session: MeasuredSession, spec: CaseSpec, ruling: Rul
 def findings_of_extensions(
     measured_session: MeasuredSession, spec: CaseSpec, verdict: Verdict
 ) -> list[Finding]:
-    """Return the Findings of extensions at the case `spec`, whose verdict so far is `verdict`."""
+    """Return the Findings of extensions on the case `spec`, whose verdict so far is `verdict`."""
     return [
         find(measured_session, spec, verdict) for find in extensions.load_table("FINDINGS").values()
     ]
@@ -165,7 +171,10 @@ def _judge_against_baselines(measured_session: MeasuredSession) -> dict[CaseSpec
 
 
 def find_decided_cases(measured_session: MeasuredSession) -> set[Case]:
-    """Return the cases whose first launch decides: they pass, and did not fail in the history."""
+    """Return the cases that need only a single launch, because this launch clearly is a PASS.
+
+    A case that failed in a session of the history is not decided by its first launch.
+    """
     undecided = {
         measured_session.jobs[spec].case
         for spec, ruling in judge_cases(measured_session).items()
@@ -194,7 +203,10 @@ def _judging_settings(measured_session: MeasuredSession) -> JudgingSettings:
 
 
 def judge_measured(measured_session: MeasuredSession) -> JudgedSession:
-    """Judge all cases and the session."""
+    """Judge all cases and the session, and return the JudgedSession.
+
+    Extensions may add findings on the session to the verdict of the session.
+    """
     rulings, assessments = judge_cases(measured_session), assess_machines(measured_session)
     verdicts = {
         **measured_session.skipped_verdicts,
@@ -275,10 +287,10 @@ def _slower_framework_texts(
     losses: Iterable[Loss],
     rulings: Mapping[CaseSpec, Ruling],
 ) -> Iterator[str]:
-    """Yield the losses that all cases of a framework share, today and over several sessions.
+    """Yield texts on losses of all cases of a framework, today and over several sessions.
 
     Today's loss is left out if a finding already explains a slower case of that framework. Gradual
-    losses are left out: they are a DRIFT.
+    losses are left out, because gradual losses have the outcome DRIFT.
     """
     counts = Counter(job.case.framework for job in measured_session.jobs.values())
     doubted_frameworks = {spec.framework for spec, ruling in rulings.items() if ruling.is_doubted}
@@ -296,9 +308,9 @@ def _find_replaced_cases(
 ) -> frozenset[Case]:
     """Return the cases whose stored times an update replaces, even if the case is PASS today.
 
-    They are the cases with a loss of several sessions, and the cases whose accepted session all
-    later sessions contradict. If the session is noisier than usual, they are all of its cases. With
-    --accept-regression they are also the cases of frameworks that are slower as a whole.
+    The result has the cases with a loss over several sessions, and the cases whose accepted session
+    all later sessions contradict. With --accept-regression the result also has the cases of
+    frameworks that are slower as a whole. In a noisy session the result has all cases.
     """
     names: set[Case | str] = {loss.subject for loss in losses}
     for assessment in assessments.values():
@@ -312,7 +324,7 @@ def _find_replaced_cases(
 
 
 def _unmeasured_text(measured_session: MeasuredSession) -> str:
-    """Return why selected frameworks that have baselines on this machine were not measured.
+    """Return a text on the selected frameworks with baselines on this machine that were skipped.
 
     The text is empty if all of these frameworks were measured, or if two stacks are interleaved.
     """
@@ -329,10 +341,10 @@ def _unmeasured_text(measured_session: MeasuredSession) -> str:
 
 
 def _other_ranks_text(measured_session: MeasuredSession) -> str:
-    """Return a text such as ``8 ranks here until 2026-11-20, 7 today``.
+    """Return a text on a changed number of ranks: ``8 ranks here until 2026-11-20, 7 today``.
 
     The text is empty if an option chose the number of ranks, or if today's number of ranks has
-    baselines on this kind of device. It is also empty if no other number has baselines.
+    baselines on this kind of device. The text is also empty if no other number has baselines.
     """
     options, key = measured_session.options, measured_session.environment.key
     is_chosen = options.ranks or options.mesh or options.remote or options.processes > 1
@@ -352,7 +364,7 @@ def _other_ranks_text(measured_session: MeasuredSession) -> str:
 
 
 def _fallback_texts(measured_session: MeasuredSession) -> list[str]:
-    """Return a text for each default clock or strategy that the baseline does not have.
+    """Return texts on cases whose default clock or strategy differs from the baseline's.
 
     Clocks and strategies that an option chose are left out.
     """

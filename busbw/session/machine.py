@@ -35,10 +35,10 @@ _SHARING_TEXT = (
 
 
 def check_request(collected_session: CollectedSession) -> None:
-    """Raise UsageError for options that cannot be used on this host, whatever devices it has.
+    """Raise UsageError for options that cannot be used on this host, whatever its devices are.
 
-    The user need not wait for this error until the session has the machine's lock, which another
-    session may hold for many minutes.
+    This check precedes the wait for the machine's lock, which another session may hold for many
+    minutes, so that the user sees the error at once.
     """
     options = collected_session.options
     sizes = sorted({spec.payload_bytes for spec in collected_session.specs})
@@ -58,11 +58,12 @@ def find_machine(
 ) -> tuple[Options, Machine]:
     """Probe the devices to measure on; return the options to measure with, and the Machine.
 
-    The options change only if two processes must share a single GPU.
+    The returned options differ from the session's options only if two processes must share a single
+    GPU.
 
     Raises:
         UsageError: The requested devices or frameworks are missing.
-        HostError: A worker cannot be started, or does not answer.
+        HostError: A worker cannot be started, or does not reply.
 
     """
     options = collected_session.options
@@ -103,10 +104,10 @@ def find_machine(
 
 
 def _must_share_gpu(options: Options, probes: Sequence[Probe]) -> bool:
-    """Tell whether two processes must share a GPU to make a collective.
+    """Tell whether two processes must share a single GPU, so that a collective has two ranks.
 
-    They must if a single GPU is attached, and the options request neither another device, nor
-    several processes, nor another number of ranks.
+    Two processes must share the GPU if a single GPU is attached, and the options request neither
+    another device, nor several processes, nor a number of ranks other than two.
     """
     if (
         options.processes > 1
@@ -131,7 +132,7 @@ def add_reference_probes(
 ) -> Machine:
     """Return `machine` with a probe of each of `frameworks` in the reference stack.
 
-    Raises UsageError if a worker does not answer, or if both stacks load a framework from the same
+    Raises UsageError if a worker does not reply, or if both stacks load a framework from the same
     files and no option changes one of the stacks.
     """
     device = machine.target.device
@@ -157,16 +158,20 @@ def _probe_framework(
     executor: Executor,
     side: Side = Side.CANDIDATE,
 ) -> Probe:
-    """Return the devices and the software that a worker of `framework` finds in the stack `side`.
+    """Return a Probe: the devices and versions that a worker of `framework` finds.
 
-    Raises HostError if the worker does not answer.
+    `device` is the class of device to look for, None for all classes. `side` is the stack in which
+    the worker runs. Raises HostError if the worker does not reply.
     """
     worker_spec = worker_spec_of(options, framework, side, device=device, ranks=options.ranks)
     return probe(worker_spec, executor)
 
 
 def python_of(options: Options, framework: str) -> str:
-    """Return the path of the interpreter that measures `framework` in the candidate stack."""
+    """Return the path of the interpreter that measures `framework` in the candidate stack.
+
+    Without an option --python the interpreter of this process measures.
+    """
     return options.python.get(framework, sys.executable)
 
 
@@ -184,8 +189,9 @@ def worker_spec_of(
         options: The options of the session.
         framework: The framework that the workers import.
         side: The candidate, or the reference if two stacks are interleaved.
-        device: The class of device to use, None to let the worker look for all classes.
-        ranks: The number of ranks, None for all devices or the default number on a CPU.
+        device: The class of device to use; None to let the worker look for all classes.
+        ranks: The number of ranks of all processes together; None for all devices, or for the
+            default number on a CPU.
 
     """
     worker_spec = WorkerSpec(
@@ -223,9 +229,9 @@ def key_of_all_devices(target: Target, framework: str) -> EnvironmentKey:
 
 
 def make_environment(options: Options, machine: Machine, key: EnvironmentKey | None) -> Environment:
-    """Return the Environment of a session, with the versions and flags that the probes found.
+    """Return the Environment of a session: the devices, versions and flags from the probes.
 
-    `key` is the key to record; None means the key of all devices.
+    `key` is the environment key to record; None means the key of all devices.
     """
     target = machine.target
     reached = [probe for probe in machine.probes if probe.framework in target.device_sets]
@@ -245,7 +251,7 @@ def make_environment(options: Options, machine: Machine, key: EnvironmentKey | N
 
 
 def _changed_text(options: Options) -> str:
-    """Return the environment variables and the injection by which options change the stacks.
+    """Return a text on the environment variables and the injection that options add to the stacks.
 
     Values of variables that may be secrets are left out. The text is empty if no option changes a
     stack.
@@ -259,7 +265,7 @@ def _changed_text(options: Options) -> str:
 
 
 def _git_commit() -> str:
-    """Return the commit of the current folder, "" if it is in no repository of git."""
+    """Return the git commit of the current folder, 12 digits; empty outside of a repository."""
     command = ["git", "rev-parse", "--short=12", "HEAD"]
     try:
         git = subprocess.run(command, capture_output=True, check=False, text=True, timeout=10)

@@ -1,7 +1,7 @@
 """Measure all cases, then the undecided cases again while --time-budget is left.
 
-The functions take a MeasuredSession without measurements, which `resolve.py` makes, and fill it.
-The progress is shown in one line of a terminal, or in several lines of a log.
+The parameter `resolved_session` is the MeasuredSession without measurements that `resolve.py`
+makes. The progress is shown in a single line of a terminal, or in several lines of a log.
 """
 
 from __future__ import annotations
@@ -36,10 +36,14 @@ LOG_INTERVAL_S = 60.0
 
 
 class Display:
-    """Writes the header and the progress of a session; this base class shows nothing.
+    """The output for the header and the progress of a session; this base class shows nothing.
 
-    Subclasses override `write_line` and `overwrite`. Only a display that `can_overwrite` shows the
-    texts of `overwrite`. With `verbose` the header says more about the machine.
+    Subclasses override `write_line` and `overwrite`.
+
+    Attributes:
+        can_overwrite: Whether the output is a terminal, on which a text can replace another text.
+        verbose: Whether the header says more about the machine.
+
     """
 
     can_overwrite = False
@@ -47,13 +51,13 @@ class Display:
     _last_s = -math.inf
 
     def write_line(self, text: str) -> None:
-        """Write `text` as a line that stays, in place of the text of `overwrite`."""
+        """Write `text` as a line that stays, in place of the text that `overwrite` wrote last."""
 
     def overwrite(self, text: str) -> None:
-        """Show `text` in place of the text of the previous call, until `write_line` is called."""
+        """Show `text` in place of the previous call's text, until `write_line` is called."""
 
     def write_header(self, measured_session: MeasuredSession) -> None:
-        """Write what will be measured, on which machine, and what changed since the baselines."""
+        """Write lines on the machine, the stacks, and changes of the stacks since the baselines."""
         options, environment = measured_session.options, measured_session.environment
         baselines = None if measured_session.options.is_paired else options.baselines
         unreached, home = measured_session.machine.target.unreached, os.path.expanduser("~")
@@ -68,7 +72,7 @@ class Display:
             self.write_line(text)
 
     def show_status(self, text: str) -> None:
-        """Show `text` as the progress; a log gets a line at most every `LOG_INTERVAL_S` seconds."""
+        """Show the progress `text`; without a terminal, at most once in LOG_INTERVAL_S seconds."""
         if self.can_overwrite:
             self.overwrite(text)
         elif time.monotonic() - self._last_s >= LOG_INTERVAL_S:
@@ -99,13 +103,15 @@ def changed_stack_lines(measured_session: MeasuredSession) -> Iterator[str]:
 class Observer(NamedTuple):
     """Two functions with which an extension observes the machine while cases are measured.
 
-    `observe` is called after each case of a launch, with the case that was just measured. It is
-    also called before the first case of a launch, with None. `value` returns the extra value that
-    was observed so far, or None if there is no value yet.
+    An extension declares functions in its table OBSERVERS, by the name of an extra value of the
+    session. Such a function takes a MeasuredSession without measurements and the Executor, and
+    returns an Observer, or None if there is nothing to observe.
 
-    An extension declares observers in its table OBSERVERS, by the name of the extra value, as
-    functions of a MeasuredSession without measurements and of the Executor. Such a function returns
-    an Observer, or None if there is nothing to observe.
+    Attributes:
+        observe: Called after each case of a launch, with the case that was just measured. Also
+            called before the first case of a launch, with None.
+        value: Returns the extra value that was observed so far, or None without a value.
+
     """
 
     observe: Callable[[Case | None], None]
@@ -113,14 +119,14 @@ class Observer(NamedTuple):
 
 
 def make_observers(resolved_session: MeasuredSession, executor: Executor) -> dict[str, Observer]:
-    """Map the names of extensions' extra values to the Observers that return these values."""
+    """Return the Observers of all extensions, by the names of the extra values they observe."""
     makers = extensions.load_table("OBSERVERS")
     observers = {name: make(resolved_session, executor) for name, make in makers.items()}
     return {name: observer for name, observer in observers.items() if observer is not None}
 
 
 def observed_values(observers: Mapping[str, Observer]) -> dict[str, Any]:
-    """Map the name of each of `observers` to its extra value so far, if it has a value."""
+    """Return the extra values that `observers` have so far, by name; None values are left out."""
     values = {name: observer.value() for name, observer in observers.items()}
     return {name: value for name, value in values.items() if value is not None}
 
@@ -130,7 +136,7 @@ def measure_cases(
 ) -> MeasuredSession:
     """Measure the jobs of a session, and return the MeasuredSession with the measurements.
 
-    If a host is lost, measuring ends, and the result names the host.
+    If a host is lost, measuring ends, and `lost_host_text` of the result has the message.
     """
     if not resolved_session.jobs:
         return resolved_session
@@ -153,7 +159,7 @@ def measure_cases(
 
 
 class _Measurer:
-    """Measures the jobs of a session by a Schedule, which keeps the measurements."""
+    """The measuring of a session's jobs by a Schedule, which keeps the measurements."""
 
     def __init__(
         self, resolved_session: MeasuredSession, executor: Executor, display: Display
@@ -185,9 +191,9 @@ class _Measurer:
         )
 
     def measured_so_far(self, lost_host_text: str = "") -> MeasuredSession:
-        """Return the MeasuredSession with the present measurements.
+        """Return the MeasuredSession with the measurements so far.
 
-        `lost_host_text` is the message about a lost host, empty if no host was lost. If a host was
+        `lost_host_text` is the message about a lost host; empty if no host was lost. If a host was
         lost, each case with fewer launches than planned gets a Failure.
         """
         return replace(
@@ -213,8 +219,9 @@ class _Measurer:
     def measure_planned(self) -> None:
         """Measure all cases in the planned launches.
 
-        With --launches=auto a case is measured once. It is measured in the other launches only if
-        the history and its first launch do not decide it, or if it is drawn at random.
+        With --launches=auto each case is measured in a single launch. A case is measured in the
+        other planned launches only if the history and the first launch do not decide the case, or
+        if the case is drawn at random.
         """
         resolved_session, cases = self._resolved, tuple(self.schedule.cases)
         if resolved_session.options.launches:
@@ -230,8 +237,8 @@ class _Measurer:
     def measure_undecided(self) -> None:
         """Measure undecided cases again until all are decided or --time-budget is used up.
 
-        If an undecided case seems slower, all undecided cases wait for the confirmation delay: a
-        disturbance of the machine may then be over.
+        If an undecided case seems slower, the additional launches begin only after the confirmation
+        delay, because a disturbance of the machine may then be over.
         """
         begun_s, waited_s = time.monotonic(), 0.0
         jobs, budget_s = self._resolved.jobs, self._resolved.options.time_budget
@@ -270,11 +277,11 @@ def _rerun_text(specs: Sequence[CaseSpec], rounds: int, wait_s: float) -> str:
 
 
 def confirmation_delay_s(measured_session: MeasuredSession, slower: Iterable[CaseSpec]) -> float:
-    """Return the time from the last planned launch to the launches that confirm a suspicion.
+    """Return the seconds from the last planned launch to the launches that confirm losses.
 
-    The time is in seconds; `slower` are the cases that seem slower. It is 0 for two interleaved
-    stacks, because a disturbance of the machine slows down both, and for scripted frameworks,
-    because their times do not change by themselves.
+    `slower` are the cases that seem slower. The delay is 0 for two interleaved stacks, because a
+    disturbance of the machine slows down both stacks, and if all `slower` cases are of scripted
+    frameworks, whose times do not change by themselves.
     """
     is_scripted = all(FRAMEWORKS[spec.framework].is_scripted for spec in slower)
     return (

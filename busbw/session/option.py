@@ -25,7 +25,10 @@ from busbw.model.words import Device, InjectionKind, wrong_choice_text
 
 
 class UsageError(Exception):
-    """Options, files or devices that cannot be used; the message says what was expected."""
+    """An error that the user can repair: an option, a file or a device cannot be used.
+
+    The message says which value was expected.
+    """
 
 
 # As `with` and as a decorator: turns exceptions of the given types into UsageErrors.
@@ -39,17 +42,18 @@ HOSTS = "busbw: several processes and hosts"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Option:
-    """An option ``--name``.
+    """The declaration of an option of sessions, such as ``--time-budget``.
 
     Attributes:
-        name: The name, with underscores in place of hyphens.
+        name: The name of the option, with underscores in place of hyphens.
         arguments: The keyword arguments of argparse's `add_argument`.
-        group: The title of its group in --help.
-        has_setting: Whether the ini file may set its value, as ``busbw_name``.
-        needs: The name of an option that must have a value, too; empty without such an option.
-        excludes: The names of the options that must not be passed with it. Their settings do not
-            count.
-        because: Why it excludes options, as a relative clause such as ``which compiles``.
+        group: The title of the group of options in --help that lists the option.
+        has_setting: Whether a line ``busbw_NAME`` of the ini file may set the option.
+        needs: The name of another option, which must have a value if this option is passed; empty
+            if no other option is needed.
+        excludes: The names of options that must not be passed together with this option. The
+            settings of these options in the ini file are ignored.
+        because: The reason for `excludes`, as a relative clause such as ``which compiles``.
 
     """
 
@@ -67,9 +71,10 @@ class Option:
 
 
 def check_combination(passed_options: Collection[Option], names: Collection[str]) -> None:
-    """Raise UsageError if a passed option excludes another passed option, or lacks a needed option.
+    """Raise UsageError if passed options exclude each other, or if an option lacks a needed option.
 
-    `names` are the names of the options that have a value, on the command line or in the ini file.
+    `passed_options` are the options on the command line. `names` are the names of all options that
+    have a value, on the command line or in the ini file.
     """
     for option in passed_options:
         for other in passed_options:
@@ -84,10 +89,11 @@ Number = TypeVar("Number", int, float)
 
 
 def argument_type(parse: Callable[[str], T]) -> Callable[[str], T]:
-    """Make a type for argparse of a function that raises ValueError for a wrong text.
+    """Return a ``type`` for argparse that parses texts by `parse`, usable as a decorator.
 
-    The type raises ArgumentTypeError instead, because argparse shows its message. The type also
-    refuses an empty text, which a shell passes for a variable that is not set.
+    If `parse` raises ValueError, the returned function raises ArgumentTypeError, whose message
+    argparse shows. The function also refuses an empty text, which a shell passes for a variable
+    that is not set.
     """
 
     def parse_argument(text: str) -> T:
@@ -119,17 +125,17 @@ def expand_home(text: str) -> Path:
 
 
 def cache_folder(text: str = "") -> Path:
-    """Return the absolute path of the cache folder `text`.
+    """Return the absolute path of the cache folder `text`, which need not exist.
 
-    An empty text means the folder ``busbw`` in the user's cache folder. Raises ValueError if a home
-    directory is needed and the user has none.
+    An empty text means the folder ``busbw`` in XDG_CACHE_HOME or ``~/.cache``. Raises ValueError if
+    the path begins with ``~`` and the user has no home directory.
     """
     default = os.path.join(os.environ.get("XDG_CACHE_HOME", "~/.cache"), "busbw")
     return expand_home(text or default).absolute()
 
 
 def number_type(convert: Callable[[str], Number], minimum: Number) -> Callable[[str], Number]:
-    """Return the type of an argument that is a number from `minimum` to 10 million.
+    """Return a ``type`` for argparse that parses a number from `minimum` to 10 million.
 
     `convert` is int or float.
     """
@@ -148,12 +154,12 @@ parse_seconds = number_type(float, 1e-9)
 
 
 def parse_launches_or_auto(text: str) -> int:
-    """Return the number of launches that `text` says; 0 for ``auto``."""
+    """Return the number of launches in `text`, 1 or more; return 0 for ``auto``."""
     return 0 if text == "auto" else number_type(int, 1)(text)
 
 
 def _parse_share(text: str) -> float:
-    """Return a percentage as a share, such as 0.25 for ``25%``."""
+    """Return a percentage as a share: 0.25 for ``25%``. Raise ValueError for other texts."""
     share = float(text.removesuffix("%")) / 100
     if not (text.endswith("%") and 0 < share < 1e3):
         raise ValueError(f"expected a percentage such as 25%, got {text!r}")
@@ -162,14 +168,14 @@ def _parse_share(text: str) -> float:
 
 @argument_type
 def parse_ratio(text: str) -> float:
-    """Return a loss as the ratio of two times, such as 1.25 for ``25%``."""
+    """Return a loss as the ratio of the slower to the expected time, such as 1.25 for ``25%``."""
     return 1 + _parse_share(text)
 
 
 def word_list_type(choices: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
-    """Return the type of an argument that is a comma list of words from `choices`.
+    """Return a ``type`` for argparse that parses a comma list of words from `choices`.
 
-    Its value has each word once.
+    The parsed tuple has each word once.
     """
 
     @argument_type
@@ -185,7 +191,7 @@ def word_list_type(choices: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
 
 @argument_type
 def parse_device(text: str) -> Device | None:
-    """Return the requested class of device, None for ``auto``."""
+    """Return the class of device that `text` names, such as ``gpu``; None for ``auto``."""
     if text not in ("auto", *Device):
         raise ValueError(wrong_choice_text(text, ("auto", *(device.value for device in Device))))
     return None if text == "auto" else Device(text)
@@ -193,13 +199,13 @@ def parse_device(text: str) -> Device | None:
 
 @argument_type
 def parse_frameworks(text: str) -> tuple[str, ...]:
-    """Return the requested frameworks, an empty tuple for ``auto``."""
+    """Return the frameworks in the comma list `text`; an empty tuple for ``auto``."""
     return () if text == "auto" else word_list_type(tuple(FRAMEWORKS))(text)
 
 
 @argument_type
 def parse_mesh(text: str) -> str:
-    """Return the canonical text of a mesh, which must have two ranks or more."""
+    """Return the canonical text of the mesh `text`, such as ``2x4``, of two ranks or more."""
     if math.prod(mesh_shape(text)) < 2:
         raise ValueError(f"expected a mesh of two ranks or more, got {text!r}")
     return canonical_mesh(text)
@@ -207,9 +213,9 @@ def parse_mesh(text: str) -> str:
 
 @argument_type
 def parse_interpreters(text: str) -> dict[str, str]:
-    """Return the interpreters of frameworks, by framework, in ``FRAMEWORK=INTERPRETER``.
+    """Return the path of the interpreter in ``FRAMEWORK=INTERPRETER``, by framework.
 
-    If `text` names no framework, all frameworks have the same interpreter.
+    If `text` is only ``INTERPRETER``, all frameworks have this interpreter.
     """
     framework, equals, name = text.partition("=")
     if not equals or framework not in FRAMEWORKS:
@@ -218,14 +224,17 @@ def parse_interpreters(text: str) -> dict[str, str]:
 
 
 def parse_reference(text: str) -> dict[str, str]:
-    """Return the interpreters of --against; none for ``baseline``, which is the locked stack."""
+    """Return the paths of the interpreters in a value of --against, by framework.
+
+    The result is empty for ``baseline``, which means the locked stack.
+    """
     return {} if text == "baseline" else parse_interpreters(text)
 
 
 def _find_interpreter(name: str) -> str:
-    """Return the absolute path of an interpreter, which is a path or is found on PATH.
+    """Return the absolute path of the interpreter `name`, a path or a command on PATH.
 
-    Raises ValueError if there is no such executable file.
+    Raises ValueError if no such executable file exists.
     """
     path = shutil.which(os.path.expanduser(name))
     if path is None:
@@ -235,7 +244,7 @@ def _find_interpreter(name: str) -> str:
 
 @argument_type
 def parse_variable(text: str) -> dict[str, str]:
-    """Return the value of the environment variable in ``NAME=VALUE``, by its name."""
+    """Return the environment variable in ``NAME=VALUE`` as a dictionary, value by name."""
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise ValueError(f"expected NAME=VALUE, got {text!r}")
@@ -244,7 +253,11 @@ def parse_variable(text: str) -> dict[str, str]:
 
 @argument_type
 def parse_injection(text: str) -> Injection:
-    """Return the Injection that ``delay:15%``, ``delay:20%@1M+4M`` or ``memory:1G`` requests."""
+    """Return the Injection (a loss on purpose) in a text such as ``delay:20%@1M+4M``.
+
+    ``delay:20%`` adds a delay of 20 % to every collective, ``memory:1G`` limits the memory, and
+    ``@1M+4M`` applies the loss only to cases with these payloads.
+    """
     request, _, sizes = text.partition("@")
     kind, _, amount = request.partition(":")
     if kind not in list(InjectionKind):

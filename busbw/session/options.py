@@ -49,11 +49,11 @@ def _declare_option(
     because: str = "",
     **declaration: Any,
 ) -> Any:
-    """Return a dataclass field that declares the option of the same name.
+    """Return a field of Options that declares the command-line option of the same name.
 
-    `help` is the text for --help, and `default` is the value of the field without the option.
-    `declaration` has keyword arguments of argparse's `add_argument`. The class Option explains the
-    other parameters.
+    `help` is the text for --help, and `default` is the value of the field if the option is not
+    passed. `declaration` has keyword arguments of argparse's `add_argument`. The class Option
+    explains the other parameters.
     """
     metadata = {
         "group": group,
@@ -67,17 +67,23 @@ def _declare_option(
 
 
 def _declare_list(help: str, choices: Sequence[str], default: str) -> Any:
-    """Return a dataclass field that declares an option with a comma list of `choices`."""
+    """Return a field of Options that declares an option whose value is a comma list of `choices`.
+
+    `help` is the text for --help, and `default` is the only word of the default value.
+    """
     text, list_type = f"{help} (default: {default})", option.word_list_type(choices)
     return _declare_option(text, (default,), metavar="LIST", type=list_type)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LockedStack:
-    """A reference stack that was built from its lock.
+    """A reference stack that was built from its lock (the file that lists the stack exactly).
 
-    `python` is the path of its interpreter. `digest` identifies the lock in lines of the history.
-    `flags` are the environment variables that the lock records.
+    Attributes:
+        python: The path of the interpreter of the stack.
+        digest: A hash that identifies the lock in lines of the history.
+        flags: The environment variables that the lock records, by name.
+
     """
 
     python: str
@@ -87,14 +93,15 @@ class LockedStack:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Options(GridOptions):
-    """The values of the options of a session, and values that follow from them.
+    """The values of the options of a session, and values that follow from the options.
 
-    A field that declares an option has the value of the option. The fields below are not options of
-    the command line, or are more than their options.
+    A field that declares an option has the parsed value of the option: times in seconds, sizes in
+    bytes, interpreters by framework. `launches` is 0 for ``auto``. `fail_above` is a ratio of
+    times, such as 1.25 for ``25%``. The following fields are not options of the command line.
 
     Attributes:
-        extra: The values of the options of extensions, by option.
-        outputs: The files to write, by option.
+        extra: The values of the options of extensions, by the name of the option.
+        outputs: The paths of the files to write, by the name of the option.
         remote: The hosts to measure on, None to measure on this host.
         compares_with_locked_stack: Whether the reference is the stack that is locked with the
             baselines.
@@ -360,13 +367,14 @@ class Options(GridOptions):
 
     @property
     def is_paired(self) -> bool:
-        """Whether two stacks are interleaved."""
+        """Whether two stacks are interleaved: the candidate and a reference stack."""
         return bool(
             self.compares_with_locked_stack or self.against or self.against_env or self.try_env
         )
 
     @property
     def writes_baselines(self) -> bool:
+        """Whether an option requests to store or delete baselines."""
         return bool(self.update_baselines or self.prune_baselines)
 
 

@@ -1,4 +1,4 @@
-"""Write the history, the results and the views of a session, and add errors of writing to it."""
+"""Write the history, the results and the views of a session, and add errors to the session."""
 
 from __future__ import annotations
 
@@ -25,11 +25,14 @@ from .state import JudgedSession, MeasuredSession
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class View:
-    """A kind of file that shows a session, such as a page; an option of the same name requests it.
+    """A kind of file that shows a session, such as a page, and that an option requests.
 
-    `kind` is a phrase for an earlier file of this kind, such as ``an earlier page``;
-    `recognizes_text` says whether the text of a file is of this kind. `text` is a function that
-    returns the file's text for a JudgedSession.
+    Attributes:
+        kind: A phrase for an earlier file of this kind, such as ``an earlier page``.
+        recognizes_text: Returns whether the text of a file is of this kind, so that the file may be
+            overwritten.
+        text: Returns the text of the file for a JudgedSession.
+
     """
 
     kind: str
@@ -38,7 +41,7 @@ class View:
 
 
 def load_view(name: str) -> View:
-    """Return the View of the option `name`, which is ``results`` or in the table VIEWS.
+    """Return the View of the option `name`, ``results`` or a name in VIEWS of an extension.
 
     Raises ValueError if a library that makes the file is missing.
     """
@@ -57,8 +60,9 @@ def write_outputs(
 ) -> JudgedSession:
     """Append the session to the history, then write the requested files.
 
-    The history comes first because the page shows it. `make_results_text` returns the text of the
-    file of --results.
+    Returns the session with notes on the history, and with an error for each file that could not be
+    written. The history is written first, because the page shows the history. `make_results_text`
+    returns the text of the file of --results.
     """
     written = _write_files(append_to_history(judged_session), make_results_text)
     if written.session_verdict != judged_session.session_verdict:
@@ -70,7 +74,7 @@ def write_outputs(
 def _write_files(
     judged_session: JudgedSession, make_results_text: Callable[[JudgedSession], str]
 ) -> JudgedSession:
-    """Write the requested files; return the session, with an error for each file that failed."""
+    """Write the requested files; return the session with an error for each file not written."""
     for name, path in judged_session.options.outputs.items():
         try:
             make_text = make_results_text if name == "results" else load_view(name).text
@@ -82,7 +86,7 @@ def _write_files(
 
 
 def results_text(judged_session: JudgedSession) -> str:
-    """Return the text of the file of --results: CSV if its name ends in ``.csv``, else JSON."""
+    """Return the text for --results: CSV if the name of the file ends in ``.csv``, else JSON."""
     if is_named_csv(judged_session.options.outputs["results"].name):
         return "\n".join(
             [*render("csv", figures_table(tuple(judged_session.verdicts.values()))), ""]
@@ -91,9 +95,9 @@ def results_text(judged_session: JudgedSession) -> str:
 
 
 def results_document(judged_session: JudgedSession) -> object:
-    """Return the results of a session that measured as data for JSON.
+    """Return the results of a session that measured its cases, as data for `json.dumps`.
 
-    ``~`` is in place of home directories.
+    ``~`` replaces home directories in all texts.
     """
     measured_session = judged_session.observations
     assert isinstance(measured_session, MeasuredSession)
@@ -115,7 +119,7 @@ def results_document(judged_session: JudgedSession) -> object:
 
 
 def document_head(judged_session: JudgedSession) -> dict[str, Any]:
-    """Return the JSON object of the fields with which the results of every mode begin."""
+    """Return the fields with which the results of every mode begin, by the name of the field."""
     return {
         "busbw": __version__,
         "began": moment_text(judged_session.observations.began),
@@ -125,10 +129,10 @@ def document_head(judged_session: JudgedSession) -> dict[str, Any]:
 
 
 def append_to_history(judged_session: JudgedSession) -> JudgedSession:
-    """Append a line for each case to the history, if the options name one.
+    """Append a line for each measured case to the history, if the options name a history.
 
-    The returned JudgedSession has a note on the lines, or an error if they could not be appended,
-    and says since when its failed cases fail.
+    The returned JudgedSession has a note on the lines, or an error if lines could not be appended.
+    Its `failing_since` says since which session of the history the failed cases fail.
     """
     root, measured_session = judged_session.options.history, judged_session.observations
     if root is None or not isinstance(measured_session, MeasuredSession):
@@ -159,7 +163,7 @@ def append_to_history(judged_session: JudgedSession) -> JudgedSession:
 def _history_lines(
     judged_session: JudgedSession, measured_session: MeasuredSession, spec: CaseSpec, session: str
 ) -> Iterator[Line]:
-    """Yield the line of a case, and the line of its locked reference stack if there is one.
+    """Yield the line of a case for the history, and the line of its locked reference stack, if any.
 
     `session` is the name of the session in the history. A case without a measurement has no lines.
     """

@@ -59,13 +59,14 @@ def resolve_cases(
     executor: Executor,
     write_line: Callable[[str], None],
 ) -> MeasuredSession:
-    """Return the cases to measure as a MeasuredSession without measurements.
+    """Return the cases to measure, with their stored times, as a session without measurements.
 
     Args:
-        collected_session: The session so far, with its options and the selected cases.
+        collected_session: The session so far, with its options and the selected CaseSpecs.
         machine: The machine to measure on.
         executor: Starts the workers that probe the reference stack.
-        write_line: Receives a line before a reference stack is built, which takes long.
+        write_line: Called with a line for the user before a reference stack is built, which takes
+            long.
 
     Raises:
         UsageError: A CaseSpec is not possible on the machine. Or a file of baselines or of the
@@ -113,9 +114,10 @@ def resolve_cases(
 def _resolve_specs(
     target: Target, specs: Sequence[CaseSpec]
 ) -> tuple[dict[CaseSpec, Verdict], dict[CaseSpec, TimedJob]]:
-    """Return the SKIPPED verdicts of CaseSpecs whose framework cannot be used, and the other jobs.
+    """Return SKIPPED verdicts of CaseSpecs whose framework is unusable, and jobs of the others.
 
-    Raises UsageError if a CaseSpec is not possible on the devices of `target`.
+    Both dictionaries have CaseSpecs as keys. The jobs have no stored times yet. Raises UsageError
+    if a CaseSpec is not possible on the devices of `target`.
     """
     skipped_verdicts, jobs = {}, {}
     for spec in specs:
@@ -133,9 +135,10 @@ def _resolve_specs(
 def _build_locked_stacks(
     options: Options, target: Target, frameworks: tuple[str, ...], write_line: Callable[[str], None]
 ) -> Mapping[str, LockedStack]:
-    """Return the locked stack of each of `frameworks`, after building the stacks that are missing.
+    """Return the locked stacks by framework, after building the stacks that are missing.
 
-    Raises UsageError if a stack cannot be built, or if the extension that builds stacks is missing.
+    `write_line` is called with a line for the user before a stack is built. Raises UsageError if a
+    stack cannot be built, or if the extension that builds stacks is missing.
     """
     with usage_error(ValueError, where="--against=baseline: "):
         for build in extensions.load_functions("build_references"):
@@ -165,7 +168,7 @@ def _check_same_cases(
 
 
 def _add_stored_times(options: Options, job: TimedJob) -> TimedJob:
-    """Return `job` with the baseline of its case and with a published figure, if there are any."""
+    """Return `job` with the baseline and the published bandwidth of its case, if they exist."""
     root, case = options.baselines, (job.key, job.case)
     roots = (root, shipped_folder("baselines"))
     figures = (find_published_bandwidth(folder, *case) for folder in roots)
@@ -181,7 +184,7 @@ def _add_stored_times(options: Options, job: TimedJob) -> TimedJob:
 def read_levels(
     collected_session: CollectedSession, keys: Sequence[EnvironmentKey], policy: Policy
 ) -> dict[EnvironmentKey, Levels]:
-    """Return the Levels of each machine in `keys` that has baselines.
+    """Return the Levels (earlier sessions) of each environment key in `keys` that has baselines.
 
     Raises BaselineError, HistoryError or OSError if files of baselines or of the history cannot be
     read, or have a session in the future.
@@ -195,8 +198,8 @@ def _read_levels_of_machine(
 ) -> Levels | None:
     """Read the baselines and the history of the machine `key`, and return its Levels.
 
-    The history is read from the year of the oldest baseline on. Returns None without a baseline
-    that has a time.
+    The history is read from the year of the oldest baseline on. Returns None if no baseline has a
+    time.
     """
     options = collected_session.options
     stored = {
@@ -236,9 +239,10 @@ _MAX_CLOCK_DIFFERENCE = timedelta(days=1)
 def _check_not_in_future(
     collected_session: CollectedSession, place: object, records: Iterable[Record]
 ) -> None:
-    """Raise HistoryError if one of `records`, stored at `place`, began after `collected_session`.
+    """Raise HistoryError if one of `records` began more than a day after `collected_session`.
 
     All sessions until that moment would seem older than the stored session, and would not count.
+    `place` is the path at which the records are stored, for the message.
     """
     for record in records:
         if record.began > collected_session.began + _MAX_CLOCK_DIFFERENCE:
@@ -252,8 +256,9 @@ def _check_not_in_future(
 def _acknowledged_moments(
     baselines: Sequence[Baseline], known_changes: Sequence[AcknowledgedChange], folder: str
 ) -> dict[Case, datetime]:
-    """Return the beginning of the newest acknowledged change of each case that has a change.
+    """Return when the newest acknowledged change of each case began; other cases are left out.
 
+    `baselines` are the baselines of a machine, whose cases are looked up in `known_changes`.
     `folder` is the folder of the machine, which a change may name.
     """
     moments: dict[Case, datetime] = {}

@@ -1,9 +1,9 @@
 """Run the steps of a session without pytest: from the collected cases to verdicts and files.
 
-The plugin collects, runs and shows a session through its Mode, which says what the session does
-with its cases: measure them, or something else. An extension declares other modes in its table
-MODES, by the name of the fixture that the tests read, as functions of the Options. Such a function
-returns a Mode if the options request the mode, else None.
+The plugin collects, runs and shows a session through its Mode: a session measures its cases, or
+does something else with the cases. An extension declares other modes in its table MODES, by the
+name of the fixture that the tests read, as functions of the Options. Such a function returns a Mode
+if the options request the mode, else None.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from .state import CollectedSession, JudgedSession, MeasuredSession
 
 @contextlib.contextmanager
 def open_transport(options: Options) -> Iterator[Transport]:
-    """Yield the Transport to the hosts of a session, and close it at the end.
+    """Yield the Transport to the hosts of a session, and close the Transport at the end.
 
-    Raises UsageError if a host cannot be used, or for an error of the operating system, such as a
-    full disk.
+    Errors in the `with` block become UsageErrors, too: a host that cannot be used, and errors of
+    the operating system, such as a full disk.
     """
     with usage_error(HostError, OSError), contextlib.ExitStack() as stack:
         bundle = Bundle()
@@ -64,10 +64,10 @@ def run_session(
     display: Display,
     run_cases: RunCases,
 ) -> JudgedSession:
-    """Run the selected cases `specs` by `run_cases`, and return their verdicts.
+    """Run the selected cases `specs` by `run_cases`, and return the JudgedSession.
 
     If the worker that probes the devices dies or hangs twice, or if hosts have different devices or
-    versions, every case fails.
+    versions, every case fails. `display` shows the progress.
 
     Raises:
         UsageError: Options, files or devices cannot be used, or the operating system reports an
@@ -90,7 +90,7 @@ def run_session(
 def _fail_all_cases(
     collected_session: CollectedSession, reason: str, outcome: Outcome
 ) -> JudgedSession:
-    """Return the JudgedSession of a session that found no machine: every case fails with `outcome`.
+    """Return the JudgedSession of a session without a machine: every case fails with `outcome`.
 
     `reason` is the text of all verdicts.
     """
@@ -115,7 +115,8 @@ def run_on_machine(
     """Find the machine, resolve the cases and call `run_resolved`, all under the machine's lock.
 
     No other session measures on the machine or on the session's hosts in the meantime.
-    `run_resolved` receives a MeasuredSession without measurements, and returns the JudgedSession.
+    `run_resolved` gets a MeasuredSession without measurements. The JudgedSession that
+    `run_resolved` returns is the result.
     """
     wait_s = collected_session.options.device_wait
     check_request(collected_session)
@@ -134,7 +135,7 @@ def run_on_machine(
 def measure_and_judge(
     collected_session: CollectedSession, executor: Executor, display: Display
 ) -> JudgedSession:
-    """Measure and judge the selected cases."""
+    """Measure and judge the selected cases, under the machine's lock; return the JudgedSession."""
     return run_on_machine(collected_session, executor, display, _measure_resolved)
 
 
@@ -149,9 +150,10 @@ def _measure_resolved(
 
 
 def accept_and_write(judged_session: JudgedSession) -> JudgedSession:
-    """Write accepted baselines, the history and the requested files, if a machine was found.
+    """Write accepted baselines, the history and the requested files of a session that measured.
 
-    Returns the JudgedSession with the notes and errors of writing.
+    Returns the JudgedSession with notes on the files, and with errors of writing. Without a machine
+    nothing is written.
     """
     if not isinstance(judged_session.observations, MeasuredSession):
         return judged_session
@@ -164,17 +166,19 @@ Tables = tuple[Sequence[Table], Sequence[str]]
 
 @dataclass(frozen=True, kw_only=True)
 class Mode:
-    """How a session collects, runs, writes and shows its cases.
+    """A kind of session, such as measuring: how cases are collected, run, written and shown.
 
     Attributes:
-        fixture: The fixture by which tests read the verdicts.
+        fixture: The name of the pytest fixture by which tests read the verdicts.
         collected_session: The session before any test is collected.
-        select_specs: Returns the cases of a test. Raises GridError if no case can be run.
+        select_specs: Returns the CaseSpecs of a test. Raises GridError if no case can be run.
         run_cases: Runs and judges the selected cases.
         write_files: Writes baselines, the history and the requested files, and returns the
             JudgedSession with the notes and errors of writing.
-        tables: Returns the tables of a session. The last argument is True with -v.
-        case_properties: Returns the properties of a case in the JUnit XML file.
+        tables: Returns the tables of a session, and the lines that explain the tables. The last
+            argument is True with -v.
+        case_properties: Returns the properties of a case in the JUnit XML file, by name. The
+            JudgedSession is None if the session has no verdicts yet.
 
     """
 
@@ -188,7 +192,7 @@ class Mode:
 
 
 def mode_of(options: Options) -> Mode:
-    """Return the mode that the options request: the mode of an extension, or else measuring.
+    """Return the mode that the options request: a mode of an extension, or else measuring.
 
     Raises UsageError if the options of a mode are wrong.
     """
@@ -199,7 +203,7 @@ def mode_of(options: Options) -> Mode:
 
 
 def measuring_mode(options: Options) -> Mode:
-    """Return the mode that measures the cases of the options' grid."""
+    """Return the mode that measures the cases, which are the combinations of the options."""
     return Mode(
         fixture="busbw_verdict",
         collected_session=CollectedSession(options=options),
@@ -243,6 +247,6 @@ def _junit_properties(verdict: Verdict, judged_session: JudgedSession | None) ->
 
 
 def find_measurement(spec: CaseSpec, judged_session: JudgedSession | None) -> Measurement | None:
-    """Return the launches of a case, None if it was not measured."""
+    """Return the Measurement of a case; None if the case was not measured."""
     observed = judged_session.observations if judged_session else None
     return observed.measurements.get(spec) if isinstance(observed, MeasuredSession) else None

@@ -1,4 +1,4 @@
-"""The frozen values of a session: CollectedSession → MeasuredSession → JudgedSession.
+"""The frozen values of a session, in order: CollectedSession, MeasuredSession, JudgedSession.
 
 Each step of the session makes a new value from the value of the step before. An extension that
 compiles instead of measuring has its own subclass of CollectedSession in place of MeasuredSession.
@@ -32,11 +32,15 @@ from .options import Options
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CollectedSession:
-    """A session whose tests are being collected.
+    """A session whose tests are being collected or were collected.
 
-    `grid` contains the CaseSpecs of all tests that were collected so far, also of tests that -k
-    deselects, and `specs` the selected CaseSpecs. `began` is the moment in UTC when the session
-    began.
+    Attributes:
+        options: The options of the session.
+        grid: The CaseSpecs of all tests that were collected so far, including tests that pytest's
+            -k deselects.
+        specs: The CaseSpecs of the selected tests; empty until all tests are collected.
+        began: The moment in UTC when the session began.
+
     """
 
     options: Options
@@ -52,10 +56,14 @@ class CollectedSession:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Machine:
-    """The devices that a session measures on (`target`), and what each framework found.
+    """The devices that a session measures on, and the probes of the frameworks.
 
-    `probes` are the probes of the frameworks in the measured stack. `references` are the probes of
-    the frameworks in the reference stack; it is empty unless two stacks are interleaved.
+    Attributes:
+        target: The devices that the session measures on.
+        probes: The devices and versions that each framework of the candidate stack finds.
+        references: The same for each framework of the reference stack; empty unless two stacks are
+            interleaved.
+
     """
 
     target: Target
@@ -65,11 +73,15 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class TimedJob:
-    """A job of a session: a case to measure, and the stored times to compare it with.
+    """A job of a session: a case to measure, and the stored times to compare the case with.
 
-    `key` is the environment key under which times of the case are stored. `baseline_search` is the
-    result of the search for its baseline; it is empty if two stacks are interleaved. `published` is
-    a published bandwidth for the same payload, None if there is none.
+    Attributes:
+        case: The case to measure.
+        key: The environment key under which times of the case are stored.
+        baseline_search: The result of the search for the baseline of the case; empty if two stacks
+            are interleaved.
+        published: A published bandwidth for the same payload; None without a published bandwidth.
+
     """
 
     case: Case
@@ -80,23 +92,23 @@ class TimedJob:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MeasuredSession(CollectedSession):
-    """A session that measures, with its jobs and the measurements so far.
+    """A session that measures its cases, with its jobs and the measurements so far.
 
     Attributes:
         jobs: The cases to measure, by CaseSpec.
         skipped_verdicts: The verdicts of the cases that cannot be measured, by CaseSpec.
         machine: The devices that the session measures on.
-        environment: The environment to record.
+        environment: The devices, versions and flags to record with the results.
         plan: How long and how often each case is measured.
-        levels: The levels of each environment key that has baselines.
-        measurements: The launches of each case; with two stacks, of the candidate.
-        references: The launches of each case with the reference stack; with one stack there are
-            none.
+        levels: The earlier sessions of each environment key that has baselines, from which the
+            expected times are computed.
+        measurements: The launches of each case; with two stacks, the launches of the candidate.
+        references: The launches of each case with the reference stack; empty with a single stack.
         measuring_s: How long measuring took, in seconds.
-        spent_s: Maps the phases ``starting`` (of processes), ``measuring`` and ``ending`` to their
-            durations in seconds.
-        lost_host_text: The message about a lost host, empty if no host was lost.
-        extra: Maps the names of the session's extra values to these values.
+        spent_s: The durations of the phases ``starting`` (of processes), ``measuring`` and
+            ``ending`` in seconds, by phase.
+        lost_host_text: The message about a lost host; empty if no host was lost.
+        extra: The extra values that extensions add to the session, by name.
 
     """
 
@@ -115,13 +127,14 @@ class MeasuredSession(CollectedSession):
 
     @property
     def policy(self) -> Policy:
-        """The thresholds of the rules for the measured class of device."""
+        """The thresholds of the judging rules for the measured class of device."""
         return POLICIES[self.machine.target.device]
 
     def record_of(self, measurement: Measurement, flags: Mapping[str, str] | None = None) -> Record:
-        """Return the Record of the launches of a case, to store in a baseline or the history.
+        """Return a Record of the launches of a case, to store in a baseline or in the history.
 
-        `flags` are the variables of a locked stack; None means the variables of this session.
+        `flags` are the environment variables of a locked stack, by name; None means the flags of
+        this session.
         """
         runs = measurement.runs
         common = dict(runs[0].extra) if runs else {}
@@ -149,13 +162,15 @@ class JudgedSession:
     Attributes:
         session_verdict: The verdict of the session.
         verdicts: The verdicts of the selected cases, by CaseSpec.
-        observations: What the session observed; only what it collected if no machine was found.
-        replaced_cases: The cases whose stored times an update replaces, even if the case is PASS.
-        notes: Lines for the end of the session.
+        observations: The session that was judged, usually a MeasuredSession. A CollectedSession if
+            no machine was available.
+        replaced_cases: The cases whose stored times --update-baselines replaces, even if the case
+            is PASS.
+        notes: Lines to print at the end of the session.
         baseline_tables: Tables of the baselines that were written or removed.
         errors: Lines on files that could not be written, and on times that could not be accepted.
         failing_since: Lines that say since which session of the history the failed cases fail, and
-            what changed in the stack at that time.
+            which changes of the stack that session has.
 
     """
 
@@ -176,7 +191,10 @@ class JudgedSession:
         return replace(self, notes=(*self.notes, *notes))
 
     def with_failing_error(self, error: str) -> JudgedSession:
-        """Return the session with one more error; a session that did not fail gets NO_VERDICT."""
+        """Return the session with one more error; a session that did not fail gets NO_VERDICT.
+
+        `error` is a line for the user, and is also added to the text of the session's verdict.
+        """
         verdict = self.session_verdict
         # The summary has the text of the verdict, and not the errors.
         verdict = (

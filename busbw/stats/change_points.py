@@ -16,16 +16,19 @@ _FALSE_CHANGE_PROBABILITY = 3e-7
 # A level has at least this many values: fewer values may be outliers.
 _MIN_LEVEL_VALUES = 3
 
-# A value that is more standard deviations than this from both neighbours is a spike.
+# A value that is farther than this from both neighbours, in standard deviations, is a spike.
 _SPIKE_SIGMAS = 3.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Change:
-    """A step in the mean of a series.
+    """A step in the mean of a series of values.
 
-    `size` is the new mean minus the old mean. The new mean begins with the value at index
-    `position`, and is the mean of `value_count` values.
+    Attributes:
+        position: The index of the first value with the new mean.
+        size: The new mean minus the old mean, in the unit of the values.
+        value_count: The number of values with the new mean, up to the next step or the end.
+
     """
 
     position: int
@@ -33,19 +36,19 @@ class Change:
     value_count: int
 
     def size_at(self, position: int) -> float:
-        """Return `size` if the value at index `position` has the new mean, else 0."""
+        """Return `size` if the value at index `position` comes after the step, else 0."""
         return self.size if position >= self.position else 0.0
 
 
 def find_changes(values: Sequence[float], variance: Variance) -> tuple[Change, ...]:
-    """Find the changes of the mean of `values`, in their order, by binary segmentation.
+    """Find the steps in the mean of a series of values; return the steps by ascending position.
 
-    The series is split where the means before and after differ by the most standard errors, if
-    chance does not explain the difference. Both parts are then split in the same way (A. J. Scott
-    and M. Knott, "A cluster analysis method for grouping means in the analysis of variance", 1974).
-    The values are assumed to be independent and normal about the mean, with `variance`. A spike is
-    a single value far from both neighbours. It is replaced by the nearer neighbour before the
-    search, because it is no level.
+    The method is binary segmentation. The series is split where the means before and after differ
+    by the most standard errors, if chance does not explain the difference. Both parts are then
+    split in the same way (A. J. Scott and M. Knott, "A cluster analysis method for grouping means
+    in the analysis of variance", 1974). The values are assumed to be independent and normal about
+    the mean, with `variance`. Before the search, each spike (a single value far from both
+    neighbours) is replaced by the nearer neighbour, because a spike is no step.
     """
     threshold = t_quantile(_FALSE_CHANGE_PROBABILITY, variance.degrees_of_freedom) * math.sqrt(
         variance.value
@@ -67,7 +70,8 @@ def find_changes(values: Sequence[float], variance: Variance) -> tuple[Change, .
 def _replace_spikes(values: Sequence[float], min_distance: float) -> list[float]:
     """Replace each value more than `min_distance` from both neighbours by the nearer neighbour.
 
-    The neighbours of the first and of the last value are the two values next to it.
+    Both neighbours must be greater than the value, or both must be less. The neighbours of the
+    first value are the two values after the first, and those of the last are the two before.
     """
     smooth = []
     for position, value in enumerate(values):
@@ -80,9 +84,11 @@ def _replace_spikes(values: Sequence[float], min_distance: float) -> list[float]
 def _find_splits(
     sums: Sequence[float], begin_position: int, end_position: int, threshold: float
 ) -> list[int]:
-    """Return the positions, from `begin_position` to `end_position`, where new levels begin.
+    """Return the positions at which new levels begin, in ascending order.
 
-    `sums` are the cumulative sums of the values. The score of a split must be at least `threshold`.
+    Only the values from `begin_position` up to, but without, `end_position` are searched. `sums`
+    are the cumulative sums of all values, beginning with 0. A position counts if its score
+    (`_best_split`) is at least `threshold`.
     """
     split, score = _best_split(sums, begin_position, end_position)
     if not split or score < threshold:
@@ -92,11 +98,12 @@ def _find_splits(
 
 
 def _best_split(sums: Sequence[float], begin_position: int, end_position: int) -> tuple[int, float]:
-    """Return the position at which a split makes the two means differ most, and its score.
+    """Return the position at which a split makes the two means differ most, and the score.
 
-    The score is the difference of the means, scaled so that its standard deviation is that of a
-    single value. The position is 0 if no split is possible. The first value after a split must be
-    nearer to the mean after the split than to the mean before the split.
+    The score is the difference of the means, scaled so that the standard deviation of the score is
+    that of a single value. The position and the score are 0 if no split is possible. The first
+    value after a split must be at least as near to the mean after the split as to the mean before
+    the split. The arguments are those of `_find_splits`.
     """
     best, most = 0, 0.0
     for split in range(begin_position + _MIN_LEVEL_VALUES, end_position - _MIN_LEVEL_VALUES + 1):

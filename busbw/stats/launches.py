@@ -1,8 +1,8 @@
 """Times of launches: quantiles, means, variances, and significance levels of sequential tests.
 
-Variances have degrees of freedom, with which they are pooled. No function leaves out a sample or
-converts a unit. SciPy is imported in the functions that call it, because most sessions call none of
-them.
+Each variance has its degrees of freedom, by which several variances are pooled. Results have the
+unit of the values that are passed in. SciPy is imported inside the functions that use SciPy,
+because most sessions call none of these functions.
 """
 
 from __future__ import annotations
@@ -20,9 +20,13 @@ from busbw.model.launch import Run
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Variance:
-    """An estimate of a variance, with its degrees of freedom.
+    """An estimate of a variance, with the degrees of freedom of the estimate.
 
-    The degrees of freedom are infinite if the variance is known exactly.
+    Attributes:
+        value: The variance, in the squared unit of the values.
+        degrees_of_freedom: How well the variance is known. They are infinite if the variance is
+            known exactly.
+
     """
 
     value: float
@@ -30,13 +34,13 @@ class Variance:
 
 
 def sum_of_squares_about_mean(values: Sequence[float]) -> float:
-    """Return the sum of the squared deviations from the mean of `values`, which are not empty."""
+    """Return the sum of the squared deviations of one or more `values` from their mean."""
     mean = math.fsum(values) / len(values)
     return math.fsum((value - mean) ** 2 for value in values)
 
 
 def sample_variance(values: Sequence[float]) -> Variance:
-    """Return the sample variance of at least two values."""
+    """Return the sample variance of n values (at least two), with n - 1 degrees of freedom."""
     degrees_of_freedom = len(values) - 1
     return Variance(
         value=sum_of_squares_about_mean(values) / degrees_of_freedom,
@@ -52,10 +56,11 @@ def variance_from_differences(values: Sequence[float]) -> Variance:
     """Estimate a variance from the successive differences of at least two values.
 
     The estimate is half the mean square of the differences. A slow drift of the values hardly
-    changes it (J. von Neumann, "Distribution of the ratio of the mean square successive difference
-    to the variance", 1941). With four differences or more, a single step does not change it either:
-    the largest difference is left out, and the mean is corrected for that. The estimate from n
-    differences has 2/3 n degrees of freedom.
+    changes the estimate (J. von Neumann, "Distribution of the ratio of the mean square successive
+    difference to the variance", 1941). With four differences or more, a single step of the values
+    does not change the estimate either: the largest difference is left out, and the mean of the
+    others is corrected for the omission. The estimate from n differences has 2/3 n degrees of
+    freedom.
     """
     squares = [(after - before) ** 2 for before, after in itertools.pairwise(values)]
     count = float(len(squares))
@@ -67,9 +72,10 @@ def variance_from_differences(values: Sequence[float]) -> Variance:
 
 @functools.lru_cache(maxsize=1024)
 def _expected_largest_square(count: int) -> float:
-    """Return the mean of the largest of `count` squares of standard normal values.
+    """Return the expected value of the largest of `count` squares of standard normal values.
 
-    The mean is the integral of P(largest > x^2) over x^2, computed by the midpoint rule over x.
+    The expected value is the integral of P(largest > x^2) over x^2, computed by the midpoint rule
+    over x.
     """
     steps, width = 2000, 8.0 / 2000
     middles = ((step + 0.5) * width for step in range(steps))
@@ -77,16 +83,16 @@ def _expected_largest_square(count: int) -> float:
 
 
 def estimate_prior_variance(variances: Sequence[Variance]) -> Variance:
-    """Estimate the prior distribution of variances, from at least two variances above 0.
+    """Estimate the variance that is typical of several groups, from one variance of each group.
 
-    The method is empirical Bayes. The true variances are assumed to come from a scaled inverse
-    chi-squared distribution, which is fitted to the mean and the variance of the logarithms of
-    `variances` (G. K. Smyth, "Linear models and empirical Bayes methods for assessing differential
-    expression", 2004, section 6.2).
+    The method is empirical Bayes. The true variances of the groups are assumed to come from a
+    scaled inverse chi-squared distribution, which is fitted to the mean and the variance of the
+    logarithms of `variances` (G. K. Smyth, "Linear models and empirical Bayes methods for assessing
+    differential expression", 2004, section 6.2). `variances` are at least two, all above 0.
 
     Returns:
-        The scale of the fitted distribution, and its degrees of freedom. They are infinite if
-        chance explains all differences between the variances.
+        The scale and the degrees of freedom of the fitted distribution. The degrees of freedom are
+        infinite if chance explains all differences between the variances.
 
     """
     from scipy.special import digamma, polygamma
@@ -109,7 +115,11 @@ def estimate_prior_variance(variances: Sequence[Variance]) -> Variance:
 
 
 def moderate_variance(variance: Variance, prior_variance: Variance) -> Variance:
-    """Return the mean of a variance and its prior, weighted by degrees of freedom (Smyth, 2004)."""
+    """Return the mean of a group's variance and the prior variance of all groups (Smyth, 2004).
+
+    The mean is weighted by degrees of freedom. The prior variance is the result of
+    `estimate_prior_variance`, and is returned if its degrees of freedom are infinite.
+    """
     if math.isinf(prior_variance.degrees_of_freedom):
         return prior_variance
     degrees_of_freedom = variance.degrees_of_freedom + prior_variance.degrees_of_freedom
@@ -135,17 +145,24 @@ def _inverse_trigamma(value: float) -> float:
 
 
 def t_quantile(tail_probability: float, degrees_of_freedom: float) -> float:
-    """Return the value that Student's t exceeds with `tail_probability`, which is within (0, 1)."""
+    """Return the value that Student's t exceeds with `tail_probability`, above 0 and below 1.
+
+    The value is positive for a probability below 0.5.
+    """
     from scipy.special import stdtrit
 
     return -float(stdtrit(degrees_of_freedom, tail_probability))
 
 
+# The time of a launch is this quantile of its samples, the p25.
 LAUNCH_QUANTILE = 0.25
 
 
 def quantile(values: Sequence[float], fraction: float) -> float:
-    """Return the quantile at `fraction` (0 to 1) of at least one value, interpolated linearly."""
+    """Return the quantile of one or more `values` at `fraction`, interpolated linearly.
+
+    `fraction` is from 0 (the least value) to 1 (the greatest value), and 0.5 for the median.
+    """
     ordered = sorted(values)
     position = fraction * (len(ordered) - 1)
     below = int(position)
@@ -157,8 +174,8 @@ def quantile(values: Sequence[float], fraction: float) -> float:
 def launch_time_s(run: Run) -> float:
     """Return the time of a launch in seconds: the p25 of its samples.
 
-    Noise mostly adds time, so fast samples are closest to the true time. The p25 is close to the
-    minimum, but a single lucky sample does not decide it.
+    Noise mostly adds time, so fast samples are closest to the true time. The p25 (lower quartile)
+    is close to the minimum, but does not depend on a single lucky sample.
     """
     return quantile(run.samples_s, LAUNCH_QUANTILE)
 
@@ -168,7 +185,7 @@ _EQUAL = 1e-6
 
 
 def clock_tick_s(samples_s: Sequence[float]) -> float:
-    """Return the step of a clock in seconds, or 0 if the samples do not show that it has steps.
+    """Return the step by which a clock advances, in seconds, or 0 if samples show no such step.
 
     If most samples are equal to another sample, the step is the least difference between unequal
     samples. Otherwise, or if all samples are equal, the result is 0.
@@ -180,10 +197,11 @@ def clock_tick_s(samples_s: Sequence[float]) -> float:
 
 
 def relative_mad(values: Sequence[float]) -> float:
-    """Return 1.4826 x the median absolute deviation, divided by the median, of one or more values.
+    """Return a robust relative standard deviation of one or more positive values, as a ratio.
 
-    For normal values this is the standard deviation divided by the mean. A single outlier hardly
-    changes the result.
+    The result is 1.4826 x the median absolute deviation (MAD) from the median, divided by the
+    median. For normal values the result is the standard deviation divided by the mean. A single
+    outlier hardly changes the result.
     """
     middle = statistics.median(values)
     return 1.4826 * statistics.median(abs(value - middle) for value in values) / middle
@@ -191,18 +209,25 @@ def relative_mad(values: Sequence[float]) -> float:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MeanEstimate:
-    """An estimate of a mean, its standard error, and the degrees of freedom of this error."""
+    """An estimate of a mean, with the standard error of the estimate.
+
+    Attributes:
+        mean: The estimated mean.
+        standard_error: The standard deviation of the estimated mean, in the unit of the mean.
+        degrees_of_freedom: The degrees of freedom of the standard error, for Student's t.
+
+    """
 
     mean: float
     standard_error: float
     degrees_of_freedom: float
 
     def lower_bound(self, probability: float) -> float:
-        """Return the bound below which the true mean lies with at most `probability`."""
+        """Return the bound below which the true mean lies with `probability`, such as 0.025."""
         return self.mean - t_quantile(probability, self.degrees_of_freedom) * self.standard_error
 
     def upper_bound(self, probability: float) -> float:
-        """Return the bound above which the true mean lies with at most `probability`."""
+        """Return the bound above which the true mean lies with `probability`, such as 0.025."""
         return self.mean + t_quantile(probability, self.degrees_of_freedom) * self.standard_error
 
 
@@ -219,11 +244,12 @@ def log_ratio_of_samples(
 ) -> float:
     """Return log(after / before) of two launches, from their samples in seconds.
 
-    If both launches have the same number of samples, their samples were interleaved. The result is
-    then the Hodges-Lehmann estimate: the median of the means of all pairs of log ratios (J. L.
-    Hodges and E. L. Lehmann, "Estimates of location based on rank tests", 1963). A stall during a
-    few samples hardly changes it. Otherwise the result is the median log ratio of all pairs of
-    samples.
+    If both launches have the same number of samples, the samples are assumed to be interleaved:
+    samples with the same index give a log ratio. The result is then the Hodges-Lehmann estimate:
+    the median of the means of all pairs of log ratios (J. L. Hodges and E. L. Lehmann, "Estimates
+    of location based on rank tests", 1963). A stall during a few samples hardly changes this
+    estimate. Otherwise the result is the median log ratio over all pairs of a sample before and a
+    sample after.
     """
     if len(samples_before_s) != len(samples_after_s):
         return statistics.median(
@@ -235,7 +261,8 @@ def log_ratio_of_samples(
     )
 
 
-# Simpson's rule integrates over this many intervals, from so many standard deviations on.
+# `look_levels` integrates by Simpson's rule over this many intervals. The integral begins at
+# _LOWEST_SIGMAS standard deviations.
 _SIMPSON_INTERVALS = 128
 _LOWEST_SIGMAS = -7.0
 # The search for a bound ends at this many standard deviations.
@@ -243,13 +270,15 @@ _HIGHEST_SIGMAS = 40.0
 
 
 def spent_error_fraction(observed_fraction: float, shape: float) -> float:
-    """Return the fraction of an error rate that a test may spend after part of its observations.
+    """Return the fraction of its error rate that a sequential test may have spent so far.
 
-    `observed_fraction` is the part of the observations, from 0 to 1. The result is
+    The error rate is the probability that the test errs at any look. `observed_fraction` is the
+    number of observations so far, divided by the number at the last look (0 to 1). The result is
     (1 - e^(-shape observed_fraction)) / (1 - e^-shape), from I. K. Hwang, W. J. Shih and J. S.
     DeCani, "Group sequential designs using a family of type I error probability spending
     functions", 1990. With a `shape` above 0, the early looks spend more than their proportion (1 is
-    close to Pocock's test). With a `shape` below 0, the late looks spend more.
+    close to Pocock's test). With a `shape` below 0, the late looks spend more. With 0, all looks
+    spend in proportion.
     """
     if shape == 0:
         return observed_fraction
@@ -262,11 +291,12 @@ def look_levels(
 ) -> tuple[float, ...]:
     """Return the one-sided significance level of each look of a sequential test.
 
-    There is a look after each number of observations in `observation_counts`. All looks together
-    err with probability `error_rate` (K. K. G. Lan and D. L. DeMets, "Discrete sequential
-    boundaries for clinical trials", 1983). A look spends the increase of `spent_error_fraction`
-    since the previous look, with the given `shape`. This is the probability that the sum of the
-    observations crosses its first bound at this look.
+    A look is a moment at which the test can decide: after each number of observations in
+    `observation_counts`, which are ascending. All looks together err with probability `error_rate`
+    (K. K. G. Lan and D. L. DeMets, "Discrete sequential boundaries for clinical trials", 1983).
+    Each look spends a part of `error_rate`: the increase of `spent_error_fraction` since the
+    previous look, with the given `shape`. The spent part is the probability that the sum of the
+    observations crosses a bound for the first time at this look.
 
     The distribution of the sums that crossed no bound is integrated from look to look (P. Armitage,
     C. K. McPherson and B. C. Rowe, "Repeated significance tests on accumulating data", 1969), for
@@ -281,10 +311,11 @@ def look_levels(
     def excess(
         upper_limit: float, sums: Any, weights: Any, deviation: float, expected: float
     ) -> float:
-        """Return the probability that a sum exceeds `upper_limit`, minus `expected`.
+        """Return the probability that the next sum exceeds `upper_limit`, minus `expected`.
 
-        `sums` are the sums that crossed no bound at earlier looks, with their probabilities
-        `weights`.
+        `sums` are the sums that crossed no bound at earlier looks, with the probabilities
+        `weights`. `deviation` is the standard deviation of the next sum, divided by that of the
+        observations since the last look.
         """
         return float(weights @ ndtr(sums - upper_limit * deviation)) - expected
 

@@ -1,7 +1,7 @@
-"""The entry point of a worker, which the driver starts.
+"""The entry point of a worker: the driver runs this module in a process of its own.
 
-The process is prepared before a framework is imported, because frameworks read the environment when
-they start.
+The module prepares the process before a framework is imported, because frameworks read the
+environment variables when they start.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TextIO
 
 
 def main() -> None:
-    """Prepare this process, and answer requests until the driver closes the channel."""
+    """Prepare this worker process, and answer requests until the driver closes the channel."""
     # Imported modules never become garbage, and collecting garbage would take a sixth of the time
     # to import TensorFlow. `_serve` enables the collector again.
     gc.disable()
@@ -33,9 +33,16 @@ def main() -> None:
 
 
 def _serve(options: argparse.Namespace, requests: TextIO, replies: TextIO) -> None:
-    """Open the service that the command line names, and answer requests for it.
+    """Open the service that the command line names, and answer the requests for the service.
 
-    If the service cannot be opened, print the reason to stderr and exit with code 1.
+    A service is the work of a worker, such as measuring cases. If the service cannot be opened, or
+    if a request is invalid, print the reason to stderr and exit with code 1.
+
+    Args:
+        options: the values of the worker's command line, as `_parser` declares them.
+        requests: the stream of requests from the driver.
+        replies: the stream of replies to the driver.
+
     """
     from busbw import wire
     from busbw.worker import host

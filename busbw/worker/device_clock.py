@@ -1,4 +1,4 @@
-"""The clock `device`: the times of collectives in a recording of the framework's profiler.
+"""The clock `device`: reads the times of collectives from a recording of the framework's profiler.
 
 The first collective of each call is a warm-up, and its time is not used. The time of any other
 collective is its time on its slowest rank. A profiler may drop events, so a case fails unless the
@@ -40,11 +40,21 @@ def record_device_times(
 ) -> Run:
     """Call the program while the profiler records, and return `run` with the recorded times.
 
-    There are as many calls as `run` has samples. A call has as many collectives as a long chain of
-    `run`, or fewer if the recording would become too large. The times of the same calls by the
-    host's clock are kept in `clocks_s`, less `host_short_chain_s`, the host's time of a short
-    chain. Raises MeasuringError UNAVAILABLE if the recording lacks a collective, or if a call can
-    have only a single collective.
+    The program is called once for each sample of `run`, and at least twice. A call has as many
+    collectives as a long chain of `run`, or fewer if the recording would become too large.
+
+    Args:
+        backend: the back end, which records.
+        case: the case.
+        sampler: the sampler of the case's program, which makes the calls.
+        run: the Run of the case by the host's clock. The new Run has other samples, and the times
+            of the recorded calls by both clocks in `clocks_s`.
+        host_short_chain_s: the time of a short chain by the host's clock, in seconds.
+
+    Raises:
+        MeasuringError: UNAVAILABLE if the recording lacks a collective, or if a call can have only
+            a single collective.
+
     """
     calls = max(MIN_SAMPLES, len(run.samples_s))
     per_turn = sampler.program.iterations_per_turn
@@ -80,10 +90,11 @@ def record_device_times(
 
 
 def _recording_folder(case: Case) -> contextlib.AbstractContextManager[str]:
-    """Return a context manager that makes a folder for recordings; `with` binds its path.
+    """Return a context manager that makes a folder for recordings, and gives a block its path.
 
     The folder is removed at the end of the `with` block. If the environment variable
-    BUSBW_RECORDINGS names a folder, the new folder is made there, named after the case, and kept.
+    BUSBW_RECORDINGS names a parent folder, the new folder is made in the parent folder, named after
+    the case, and kept.
     """
     parent = os.environ.get(variables.RECORDINGS_VARIABLE)
     if parent:
@@ -100,19 +111,20 @@ def times_of_calls(
     names: Collection[str] = (),
     all_gather: AllGather = single_process_gather,
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the seconds of recorded collectives, after a check that no collective is missing.
+    """Return the times of recorded collectives in seconds, by call and by rank.
 
     Args:
         collectives: the recorded collectives on the devices of this process.
-        ranks: the number of ranks in all processes.
+        ranks: the number of ranks in all processes together.
         call_count: the number of recorded calls.
         iterations: the number of collectives in each call.
         names: the names of the instructions that begin collectives.
         all_gather: exchanges values with the other processes of the group.
 
     Returns:
-        The mean time of a collective in each call, where the time of a collective is its time on
-        its slowest rank. Second, the median time of a collective on each rank.
+        A pair. First the mean time of a collective in each call, where the time of a collective is
+        its time on its slowest rank. Second the median time of a collective on each rank. The first
+        collective of each call is left out of both.
 
     Raises:
         MeasuringError: UNAVAILABLE if a device or a collective is missing, if there are too many
@@ -158,9 +170,9 @@ def _describe_gaps(
         collectives_by_device: the recorded collectives of this process, by the index of the device.
         device_count: the expected number of devices.
         collective_count: the expected number of collectives on each device.
-        names: the instructions that begin collectives. If a device ran several of these
-            instructions, it must have run them equally often. Kernels of a GPU may name no
-            instruction: then only the number of collectives is checked.
+        names: the names of the instructions that begin collectives. If a device ran several of
+            these instructions, it must have run each of them equally often. Kernels of a GPU may
+            name no instruction: then only the number of collectives is checked.
 
     """
     expected_names = ", ".join(names) or "collectives"

@@ -1,12 +1,12 @@
-"""Reads what the host has, such as memory, a CPU quota and GPUs, and divides GPUs among processes.
+"""Reads the host's memory, CPU quota and GPUs, and divides GPUs among the processes of a group.
 
 Control groups (cgroups) of version 1 and of version 2 are read. The resident size of a process is
-the physical memory that it uses. No framework is asked, because some values are needed before a
-framework starts.
+the physical memory that the process uses, in bytes. This module calls no framework, because some
+values are needed before a framework starts.
 
 NCCL refuses two ranks on a GPU unless the ranks seem to be on different hosts. XLA takes most of a
-GPU's memory for a process by default. NCCL and XLA read these settings from the environment when a
-device is opened.
+GPU's memory for a process by default. NCCL and XLA read these settings from environment variables
+when a device is opened.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FRACTIONS = ("XLA_CLIENT_MEM_FRACTION", _FRACTION)
 
 
 def host_name() -> str:
-    """Return the name of the host."""
+    """Return the network name of the host on which this process runs."""
     return platform.node()
 
 
@@ -57,7 +57,7 @@ def control_groups(root: Path, controller: str) -> Iterator[tuple[Path, bool]]:
 
     Args:
         root: the root of the file system, another folder in tests.
-        controller: the controller of the groups, such as ``memory``.
+        controller: the name of the resource that the groups limit, such as ``memory``.
 
     Yields:
         The folder of a group, and whether the group is of version 1 of control groups.
@@ -89,7 +89,7 @@ def cpu_quotas(root: Path = Path("/")) -> dict[Path, tuple[int, int]]:
 
     A quota is a pair of microseconds: the processor time that the group may use in each period, and
     the length of the period. Groups without a quota, or with a file of an unknown form, are left
-    out.
+    out. `root` is the root of the file system, another folder in tests.
     """
     quotas = {}
     for folder, is_v1 in control_groups(root, "cpu"):
@@ -104,15 +104,16 @@ def cpu_quotas(root: Path = Path("/")) -> dict[Path, tuple[int, int]]:
 
 
 def cpu_quota_flags(root: Path = Path("/")) -> dict[str, str]:
-    """Return the smallest CPU quota of this process, such as ``1.5 CPU``, by the flag CPU_QUOTA.
+    """Return the smallest CPU quota of this process as a flag, such as ``{CPU_QUOTA: "1.5 CPU"}``.
 
-    The dictionary is empty without a quota.
+    Results list flags together with environment variables. The dictionary is empty without a quota.
+    `root` is the root of the file system, another folder in tests.
     """
     cpus = [time_us / period_us for time_us, period_us in cpu_quotas(root).values()]
     return {CPU_QUOTA: f"{min(cpus):.4g} CPU"} if cpus else {}
 
 
-# From this size on, memory that a process gets from the kernel slows a case down noticeably.
+# From this size on, new memory that a case gets from the kernel slows the case down noticeably.
 LARGE_BYTES = 2**30
 
 # The fraction of the memory that no case may use.
@@ -120,13 +121,13 @@ _RESERVED_FRACTION = 0.05
 
 
 def find_free_bytes(limit_bytes: int | None, root: Path = Path("/")) -> tuple[int, int]:
-    """Return the memory that this process can still allocate, in bytes.
+    """Return the bytes of memory that this process can allocate in addition to its present memory.
 
-    The first number is free now. The second number would be free if no other process used memory. A
-    twentieth of the total memory is counted in neither, so that it stays unused.
+    The first number is for the present moment. The second number is for this process alone, as if
+    no other process used memory. Both leave a twentieth of the total memory unused.
 
-    `limit_bytes` is an artificial limit for the size of this process; None if there is none. `root`
-    is the root of the file system, another folder in tests.
+    `limit_bytes` is an artificial limit for the resident size of this process, None without a
+    limit. `root` is the root of the file system, another folder in tests.
     """
     meminfo = _read_sizes(root / "proc/meminfo")
     resident = resident_bytes(root)
@@ -141,15 +142,16 @@ def find_free_bytes(limit_bytes: int | None, root: Path = Path("/")) -> tuple[in
 
 
 def _read_sizes(path: Path) -> dict[str, int]:
-    """Map names to sizes in bytes, from a file with lines such as ``VmRSS:   1234 kB``."""
+    """Return the sizes in bytes, by name, in a file with lines such as ``VmRSS:   1234 kB``."""
     fields = re.findall(r"^(\w+):\s+(\d+) kB", path.read_text(), flags=re.MULTILINE)
     return {name: int(kib) * 1024 for name, kib in fields}
 
 
 def _cgroup_limits(root: Path) -> list[tuple[int, int]]:
-    """Return (limit, used), in bytes, for each control group of this process that has a limit.
+    """Return the memory limit and the used memory of each control group that has a limit, in bytes.
 
-    Cached files that the kernel can drop do not count as used.
+    These are the control groups of this process, and the pairs are (limit, used). Cached files that
+    the kernel can drop do not count as used. `root` is the root of the file system.
     """
     limits = []
     for folder, is_v1 in control_groups(root, "memory"):
@@ -163,7 +165,10 @@ def _cgroup_limits(root: Path) -> list[tuple[int, int]]:
 
 
 def _inactive_file_bytes(folder: Path) -> int:
-    """Return the size of the cached files of a control group that the kernel can drop."""
+    """Return the bytes of a control group's cached files that the kernel can drop.
+
+    `folder` is the folder of the group. Returns 0 if the number is unknown.
+    """
     path = folder / "memory.stat"
     text = path.read_text() if path.exists() else ""
     match = re.search(r"^(?:total_)?inactive_file (\d+)$", text, flags=re.MULTILINE)
@@ -171,17 +176,24 @@ def _inactive_file_bytes(folder: Path) -> int:
 
 
 def resident_bytes(root: Path = Path("/")) -> int:
-    """Return the resident size of this process."""
+    """Return the resident size of this process: the physical memory that it uses, in bytes."""
     return _read_sizes(root / "proc/self/status")["VmRSS"]
 
 
 def peak_bytes(root: Path = Path("/")) -> int | None:
-    """Return the largest resident size of this process since `reset_peak`; None if unknown."""
+    """Return the largest resident size of this process since `reset_peak`, in bytes.
+
+    None if unknown. Without `reset_peak`, it is the largest size since the process began.
+    """
     return _read_sizes(root / "proc/self/status").get("VmHWM")
 
 
 def reset_peak() -> bool:
-    """Have the kernel forget the peak so far; return False if the kernel refuses."""
+    """Have the kernel forget the largest resident size of this process so far.
+
+    Afterwards `peak_bytes` returns the largest size since this call. Returns False if the kernel
+    refuses.
+    """
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
         return True
@@ -189,7 +201,7 @@ def reset_peak() -> bool:
 
 
 class _GlibcHeapInfo(ctypes.Structure):
-    """The `struct mallinfo2` of glibc 2.33 or newer: how much memory its allocator holds."""
+    """The `struct mallinfo2` of glibc 2.33 or newer: the bytes that its memory allocator holds."""
 
     _fields_ = tuple(
         (name, ctypes.c_size_t)
@@ -205,9 +217,10 @@ _MAX_HEAP_BLOCK_BYTES = 32 * 2**20
 
 
 def free_heap_bytes(block_bytes: int) -> int:
-    """Return the number of free bytes in the C library's heap, for blocks of `block_bytes`.
+    """Return the number of free bytes in the C library's heap that an allocation may reuse.
 
-    0 if the number is unknown, or if the C library returns freed blocks of this size to the kernel.
+    `block_bytes` is the size of the allocation. Returns 0 if the number is unknown, or if the C
+    library does not keep freed blocks of this size.
     """
     mallinfo2 = getattr(ctypes.CDLL(None), "mallinfo2", None)
     if mallinfo2 is None or block_bytes > _MAX_HEAP_BLOCK_BYTES:
@@ -219,9 +232,9 @@ def free_heap_bytes(block_bytes: int) -> int:
 def touch_fresh_memory(size_bytes: int, thread_count: int) -> None:
     """Write to `size_bytes` of new memory from `thread_count` threads, and free the memory again.
 
-    Afterwards a framework gets this memory without a delay. In a virtual machine memory must first
-    come from the host, at a third of a GiB per second and core (observed), and most frameworks
-    write to new memory from a single thread. If the kernel refuses the memory, do nothing.
+    Afterwards a framework gets memory of this size without a delay. In a virtual machine memory
+    must first come from the host, at a third of a GiB per second and core (observed), and most
+    frameworks write to new memory from a single thread. If the kernel refuses, do nothing.
     """
     # A worker of the fake back end needs no numpy, whose import takes longer than its start.
     import numpy as np
@@ -233,10 +246,12 @@ def touch_fresh_memory(size_bytes: int, thread_count: int) -> None:
 
 @dataclass(frozen=True)
 class HostMemory:
-    """The memory of the host, as far as the cases of this process can allocate it.
+    """The memory of the host that the cases of this process can allocate.
 
-    `all_gather` exchanges values with the other processes of the group. `initial_bytes` is the
-    resident size of this process before its first case.
+    Attributes:
+        all_gather: Exchanges values with the other processes of the group.
+        initial_bytes: The resident size of this process before its first case.
+
     """
 
     all_gather: AllGather
@@ -247,14 +262,15 @@ class HostMemory:
     ) -> None:
         """Raise MeasuringError OUT_OF_MEMORY if a process of the group lacks memory for a case.
 
-        The error is raised in all processes of the group, before the case takes any memory. The
-        processes of a host share the memory that is available.
+        All processes of the group call this method before the case takes any memory, and all of
+        them raise the error. The processes of a host share the memory that is available.
 
         Args:
             need: the memory that the case needs in this process.
-            limit_bytes: an artificial limit for the size of this process; None if there is none.
-            key: the environment, which has the numbers of processes and hosts; None for a single
-                process.
+            limit_bytes: an artificial limit for the resident size of this process, None without a
+                limit.
+            key: the environment key, which has the numbers of processes and hosts; None for a
+                single process.
 
         """
         processes = key.processes // key.hosts if key else 1
@@ -276,18 +292,20 @@ class HostMemory:
         )
 
     def prefault(self, need: MemoryNeed) -> None:
-        """Write to the new memory that a large case will need, and free it again.
+        """Write to as much new memory as a large case will need, and free the memory again.
 
-        Afterwards the case gets the memory without a delay. Do nothing for a small case.
+        Afterwards the case gets the memory without a delay. `need` is the memory that the case
+        needs. Do nothing for a small case.
         """
         fresh_bytes = need.needed_bytes - self._reusable_bytes(need)
         if need.is_real and fresh_bytes >= LARGE_BYTES:
             touch_fresh_memory(fresh_bytes, usable_cores())
 
     def predicted_peak_bytes(self, need: MemoryNeed | None, payload_bytes: int) -> int | None:
-        """Return the predicted peak of this process's resident size in a case.
+        """Return the predicted peak of this process's resident size in a case, in bytes.
 
-        None if the case takes no memory of the host.
+        `need` is the host memory that the case needs, None if its devices have their own memory.
+        Returns None if the case takes no memory of the host.
         """
         if need is None or not need.is_real:
             return None
@@ -296,16 +314,16 @@ class HostMemory:
         return resident_bytes() + max(0, need.needed_bytes - reusable)
 
     def _reusable_bytes(self, need: MemoryNeed) -> int:
-        """Return the bytes that earlier cases left allocated, and that a case can use."""
+        """Return the bytes that earlier cases left allocated, and that a case can use again."""
         return max(0, resident_bytes() - self.initial_bytes) if need.reuses_kept_memory else 0
 
 
 def shared_gpu_variables(member: ClusterMember, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables to set before a process of a group imports its framework.
+    """Return the environment variables by which processes of a group share GPUs.
 
-    The dictionary is empty if the process shares no GPU. Otherwise process i uses GPU i modulo the
-    number of GPUs. All processes get the same fraction of a GPU's memory, so that the processes on
-    the GPU with the most processes fit.
+    Set them before the process imports its framework. They are empty if the process shares no GPU.
+    Otherwise process i uses GPU i modulo the number of GPUs. All processes get the same fraction of
+    a GPU's memory, so that the processes on the GPU with the most processes fit.
 
     Args:
         member: the process, and the number of GPUs that its group shares.
@@ -329,7 +347,7 @@ def shared_gpu_variables(member: ClusterMember, environment: Mapping[str, str]) 
 
 
 def _visible_gpus(environment: Mapping[str, str]) -> list[str]:
-    """Return the GPUs in CUDA_VISIBLE_DEVICES, empty if the variable lists none."""
+    """Return the GPUs that CUDA_VISIBLE_DEVICES lists, as texts; empty without this variable."""
     return [name for name in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
 
 
@@ -339,12 +357,14 @@ def check_gpu_count(
     """Raise MeasuringError UNAVAILABLE if the host lacks GPUs for the ranks of this process.
 
     Without the error, the processes that have GPUs would wait for this process. No error is raised
-    if the processes share GPUs, or if this process sees no NVIDIA GPU: JAX itself reports that.
+    if the processes share GPUs, or if this process sees no NVIDIA GPU: JAX itself reports the
+    latter.
 
     Args:
         member: this process and its group.
-        device: the class of device to measure, None for any. Only GPUs are checked.
-        local_ranks: the number of ranks in each process, None if every GPU is a rank.
+        device: the class of device to measure, None for any class. Only GPUs are checked.
+        local_ranks: the number of ranks in each process, None if every GPU is a rank, and then
+            nothing is checked.
         root: the root of the file system, another folder in tests.
 
     """
@@ -362,7 +382,8 @@ def check_gpu_count(
 def count_visible_gpus(environment: Mapping[str, str], root: Path = Path("/")) -> int:
     """Return the number of NVIDIA GPUs that this process may use.
 
-    CUDA_VISIBLE_DEVICES limits the GPUs. Without the variable all GPUs of the host are counted.
+    `environment` has the environment variables. If it has CUDA_VISIBLE_DEVICES, only the listed
+    GPUs are counted, otherwise all GPUs below `root`, the root of the file system.
     """
     if "CUDA_VISIBLE_DEVICES" in environment:
         return len([name for name in _visible_gpus(environment) if name.strip() not in ("", "-1")])

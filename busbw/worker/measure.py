@@ -1,8 +1,8 @@
 """Measures a case in a launch: checks memory and devices, prepares the program, takes samples.
 
-This module has the order of these steps. It knows no particular framework. It also measures how
-much an injected delay slows a collective down: chains with the delay are interleaved with chains
-without the delay.
+This module has the order of these steps, for all frameworks. The module also measures how much an
+injected delay slows a collective down: chains with the delay are interleaved with chains without
+the delay. A chain is a call of the program that runs several iterations of the collective.
 """
 
 from __future__ import annotations
@@ -49,10 +49,19 @@ _ChainTimes = tuple[float, float]
 
 
 def delayed_ratio(sampler: Sampler, injection: Injection) -> float:
-    """Return the time of a collective with the delay, divided by its time without the delay.
+    """Measure how much an injected delay slows a collective down.
 
-    Raises MeasuringError UNAVAILABLE if less than a quarter of the requested delay is measured, or
-    if the clock cannot distinguish a chain without the delay from the shortest chain.
+    Args:
+        sampler: the sampler of the case's program, which has taken all samples.
+        injection: the requested delay.
+
+    Returns:
+        The time of a collective with the delay, divided by its time without the delay.
+
+    Raises:
+        MeasuringError: UNAVAILABLE if less than a quarter of the requested delay is measured, or if
+            the clock cannot distinguish a chain without the delay from the shortest chain.
+
     """
     with sampler.phases.enter("injecting"):
         pairs = _time_pairs(sampler)
@@ -79,11 +88,12 @@ def delayed_ratio(sampler: Sampler, injection: Injection) -> float:
 
 
 def _time_pairs(sampler: Sampler) -> list[tuple[_ChainTimes, _ChainTimes]]:
-    """Return pairs of chain times: first without the delay, second with the delay.
+    """Time a short and a long chain, without and with the injected delay, several times.
 
-    Which of the two is measured first alternates from pair to pair. There are as many pairs as the
-    plan has samples, fewer if the plan's budget ends, and a single pair for a case that takes very
-    long.
+    Returns a list of pairs: the chain times without the delay, and the chain times with the delay.
+    The order of measuring alternates: in every second pair the delayed chains are timed first. The
+    plan has the number of pairs (its samples) and the time limit (its budget). A case that takes
+    very long has only a single pair.
     """
     begun_s, spent_s = sampler.now_s(), 0.0
     pairs: list[tuple[_ChainTimes, _ChainTimes]] = []
@@ -99,19 +109,23 @@ def _time_pairs(sampler: Sampler) -> list[tuple[_ChainTimes, _ChainTimes]]:
     return pairs
 
 
-# A generator that measures a case. At first, and after each sample, it yields whether there are
+# A generator that measures a case. At first, and after each sample, it yields whether the case has
 # enough samples. It takes a sample when it is sent True, and returns the Run when it is sent False.
 _CaseMeasurement = Generator[bool, bool, Run]
 
 
 @dataclass(frozen=True, kw_only=True)
 class CaseRequest:
-    """A request to measure a case.
+    """A request of the driver to measure a case.
 
-    `plan` has the number of samples and the limits of time and memory. `key` is the environment
-    that the case expects; with None the devices are not checked. `injection` is a loss to cause on
-    purpose, None for no loss. `pace` is the speed of the case in the previous launch, from which
-    the number of iterations of a chain is chosen; None in the first launch.
+    Attributes:
+        plan: The number of samples, and the limits of time and memory.
+        key: The environment key of the devices on which the case must run; None if the devices are
+            not checked.
+        injection: A loss to cause on purpose, None for no loss.
+        pace: The speed of the case in the previous launch, from which the number of iterations of a
+            chain is chosen; None in the first launch.
+
     """
 
     case: Case
@@ -123,10 +137,15 @@ class CaseRequest:
 
 @dataclass
 class CaseMeasurer:
-    """Measures cases with a back end, one after the other, in a launch.
+    """The state of a worker that measures cases, one after the other, with the back end.
 
-    Each public method is the operation of a request from the driver: it gets the request as an
+    Each public method answers a kind of request from the driver. The method gets the request as an
     object of JSON, and raises MeasuringError if the case fails.
+
+    Attributes:
+        launch: The id of the worker's launch, which is stored in each Run.
+        host_memory: The memory that cases can take from the host.
+
     """
 
     backend: Backend
@@ -136,21 +155,24 @@ class CaseMeasurer:
     _measurement: _CaseMeasurement = field(init=False)
 
     def measure(self, request: Mapping[str, Any]) -> Run:
-        """Measure the CaseRequest in `request` from beginning to end, and return the Run."""
+        """Measure a case with all its samples, and return the Run.
+
+        `request` has the fields of a CaseRequest, as JSON.
+        """
         has_enough_samples = self.open_case(request)
         while not has_enough_samples:
             has_enough_samples = self.take_sample()
         return self.close_case()
 
     def open_case(self, request: Mapping[str, Any]) -> bool:
-        """Compile and warm up the case of the CaseRequest in `request`; the next call samples it.
+        """Begin to measure a case: compile its program and warm up, without taking a sample.
 
-        The memory of a large case is held until the next case begins or the process ends. If it
-        were freed earlier, a virtual machine could return it to its host, and the next case would
-        have to wait for the host.
+        The memory of a large case is held until the next case begins or the process ends. If the
+        memory were freed earlier, a virtual machine could return it to its host, and the next case
+        would have to wait for the host.
 
-        Returns whether the case has enough samples, which is False. Raises WireError if a value of
-        the request is missing, unknown or invalid.
+        `request` has the fields of a CaseRequest, as JSON. Returns False: the case does not have
+        enough samples yet. Raises WireError if a field is missing, unknown or invalid.
         """
         self.release_memory()
         values = {name: value for name, value in request.items() if name != "request"}
@@ -158,14 +180,14 @@ class CaseMeasurer:
         return next(self._measurement)
 
     def take_sample(self, request: object = None) -> bool:
-        """Take a sample of the open case, and return whether it has enough samples now.
+        """Take a sample of the open case, and return whether the case has enough samples now.
 
         `request` has no values, and is not used.
         """
         return self._measurement.send(True)
 
     def close_case(self, request: object = None) -> Run:
-        """End the measurement of the open case, and return its Run.
+        """End the measurement of the case that `open_case` began, and return its Run.
 
         `request` has no values, and is not used.
         """
@@ -176,14 +198,14 @@ class CaseMeasurer:
         return run
 
     def release_memory(self, request: object = None) -> None:
-        """Release the memory that is held for the last case.
+        """Release the memory of the last large case, which `open_case` explains.
 
         `request` has no values, and is not used.
         """
         self._held_programs.close()
 
     def _measure(self, request: CaseRequest) -> _CaseMeasurement:
-        """Measure a case; `_CaseMeasurement` explains what is yielded, sent and returned."""
+        """Measure a case as a generator, whose values `_CaseMeasurement` explains."""
         case, injection = request.case, request.injection
         if injection is not None and not injection.applies_to(case):
             injection = None
@@ -195,7 +217,7 @@ class CaseMeasurer:
             if need is not None:
                 self.host_memory.prefault(need)
         is_peak_reset = predicted is not None and host.reset_peak()
-        # Nested phases are charged to themselves. What is left of this block is compiling.
+        # The phases inside this block count for themselves. The rest of the block is compiling.
         with phases.enter("compiling"), contextlib.ExitStack() as stack:
             program = stack.enter_context(self.backend.prepare_program(case, injection))
             backend = self.backend
@@ -223,10 +245,14 @@ class CaseMeasurer:
     def _check_memory_and_devices(
         self, request: CaseRequest, need: MemoryNeed | None, injection: Injection | None
     ) -> None:
-        """Raise MeasuringError if the case does not fit into memory, or for unexpected devices.
+        """Raise MeasuringError if the case lacks memory or the expected devices.
 
-        `need` is the host memory that the case needs, None if its devices have their own memory.
-        `injection` can be a lower limit of memory.
+        Args:
+            request: the case, with its plan and the expected devices.
+            need: the host memory that the case needs, None if its devices have their own memory.
+            injection: a loss that applies to the case, None for no loss. For the kind MEMORY, the
+                limit of the injection replaces the limit of the plan.
+
         """
         limit_bytes = request.plan.memory_limit_bytes
         if injection is not None and injection.extra is InjectionKind.MEMORY:
@@ -237,9 +263,10 @@ class CaseMeasurer:
             check_devices(self.backend.reachable_devices(), request.case, request.key)
 
     def _make_run(self, case: Case, program: Program, sampler: Sampler) -> Run:
-        """Return the Run of a case, given the sampler that has all samples.
+        """Return the Run of a case, from the sampler that has taken all samples.
 
-        With the clock `device`, calls are recorded now, and samples are read from the recording.
+        With the clock `device`, the samples are replaced: this method calls the program again while
+        the profiler records, and reads the times of the new samples from the recording.
         """
         samples = sampler.finish()
         run = Run(
@@ -267,7 +294,7 @@ class CaseMeasurer:
 
 
 def _take_samples(sampler: Sampler) -> Generator[bool, bool, None]:
-    """Yield whether there are enough samples, and take a sample each time that True is sent."""
+    """Yield whether the sampler has enough samples, and take a sample each time True is sent."""
     while True:
         with sampler.phases.enter("waiting"):
             is_requested = yield sampler.has_enough_samples
@@ -277,10 +304,10 @@ def _take_samples(sampler: Sampler) -> Generator[bool, bool, None]:
 
 
 def open_session(options: Any) -> CaseMeasurer:
-    """Import the framework, open its devices, and return the session that measures with them.
+    """Import the framework, open its devices, and return the worker's state for measuring.
 
-    `options` are the options of the worker's command line. Raises MeasuringError UNAVAILABLE if the
-    framework cannot measure here.
+    `options` are the options of the worker's command line (an `argparse.Namespace`). Raises
+    MeasuringError UNAVAILABLE if the framework cannot measure on this machine.
     """
     # Two stacks of the same version may differ, so each side of a pair has a cache of its own.
     os.environ[variables.PROGRAMS_VARIABLE] = os.path.join(
@@ -291,8 +318,9 @@ def open_session(options: Any) -> CaseMeasurer:
 
 
 def probe(session: CaseMeasurer, request: Mapping[str, Any]) -> Probe:
-    """Return the devices and the software that the framework finds.
+    """Return the devices that the framework finds, and the versions of its packages.
 
-    `request` has no values, and is not used.
+    `session` is the worker's state (not a session of pytest). `request` has no values, and is not
+    used.
     """
     return session.backend.probe()

@@ -1,8 +1,9 @@
-"""Prepares a worker's process before a framework starts: its environment, parent and signals.
+"""Prepares a worker's process before a framework starts: its environment variables and signals.
 
 A setting of this module that affects times or limits of memory is a part of the protocol, so that
-times with different settings are never compared. If the parent ends, the kernel ends the process.
-Python could not do it, because a framework can hold Python's interpreter lock for minutes.
+times with different settings are never compared. If the driver, which is the parent, ends, the
+kernel ends the worker. A thread of Python could not end the worker, because a framework can hold
+Python's interpreter lock for minutes.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ from busbw.model.words import Device
 # the values of a training step, the next steps took up to twice as long (observed).
 _BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
+# The operation of prctl(2) that chooses the signal of a process whose parent ends.
 _PR_SET_PDEATHSIG = 1
 
 
 def set_framework_variables(device: Device | None) -> None:
-    """Set the environment variables that frameworks read when they start.
+    """Set this process's environment variables that frameworks read when they start.
 
-    `device` is the device to measure, None for any. On a CPU the GPUs are hidden.
+    `device` is the class of device to measure, None for any class. If it is the CPU, frameworks do
+    not see the GPUs.
     """
     os.environ.update(dict.fromkeys(_BLAS_THREADS, "1"))
     if device is Device.CPU:
@@ -36,27 +39,31 @@ def set_framework_variables(device: Device | None) -> None:
 
 
 def allocator_setting() -> str:
-    """Return the name of the C library's allocator setting in protocols.
+    """Return the word that protocols have for the setting of the C library's memory allocator.
 
-    It is ``hugepages`` if the allocator uses huge pages, otherwise ``malloc``.
+    The word is ``hugepages`` if the allocator uses huge pages, otherwise ``malloc``.
     """
     return "hugepages" if variables.has_huge_pages(os.environ) else "malloc"
 
 
 def recorded_variables() -> dict[str, str]:
-    """Return the environment variables that busbw records with its results, without secrets."""
+    """Return the environment variables that busbw records with its results, by name.
+
+    Secrets and home directories are removed from the values.
+    """
     return variables.recorded_variables(os.environ, os.path.expanduser("~"))
 
 
 def remove_secrets(text: str) -> str:
-    """Return `text` without secrets and home directories, so that it can be published."""
+    """Return `text` without secrets and home directories, so that the text can be published."""
     return variables.without_secrets(text, os.environ, os.path.expanduser("~"))
 
 
 def tie_to_parent(parent_pid: int) -> None:
-    """Have the kernel kill this process when its parent ends, in whatever way.
+    """Have the kernel kill this process when its parent process ends, for whatever reason.
 
-    If the parent, the process with the id `parent_pid`, has ended already, end this process now.
+    `parent_pid` is the process id of the parent. If the parent has ended already, end this process
+    now.
     """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent_pid:
@@ -64,9 +71,10 @@ def tie_to_parent(parent_pid: int) -> None:
 
 
 def prefer_as_oom_victim(device: Device | None) -> None:
-    """Have the kernel kill this process before other processes when memory of the host runs out.
+    """Have the kernel kill this process before other processes if the host's memory runs out.
 
-    This is done only if `device` is the CPU, on which cases take memory of the host.
+    `device` is the class of device to measure. Unless `device` is the CPU, do nothing, because
+    cases on other devices take little memory of the host.
     """
     score = Path("/proc/self/oom_score_adj")
     if device is Device.CPU and score.exists():
@@ -74,10 +82,10 @@ def prefer_as_oom_victim(device: Device | None) -> None:
 
 
 def handle_signals() -> None:
-    """Set the signal handlers of this process.
+    """Set the signal handlers of this worker process.
 
-    On SIGUSR1, which the driver sends to a worker that hangs, print the stacks of all threads.
-    Ignore Ctrl-C, because only the driver handles it.
+    On SIGUSR1, which the driver sends to a worker that hangs, the process prints the stacks of all
+    threads to stderr. The process ignores Ctrl-C (SIGINT), because only the driver handles Ctrl-C.
     """
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=True)

@@ -1,9 +1,9 @@
 """Measures the time of a collective by calling its program: warms up, calibrates, takes samples.
 
-A chain is a call of the program that runs the collective several times. With the clock `host` a
-sample is a slope: the time of a long chain minus the time of a short chain, divided by the number
-of additional iterations. The cost of a call cancels out. With the clock `dispatch` a sample is the
-time of a call of a single iteration.
+A chain is a call of the program that runs several iterations of the collective. With the clock
+`host` a sample is a slope: the time of a long chain minus the time of a short chain, divided by the
+number of additional iterations. So the cost of a call is in no sample. With the clock `dispatch` a
+sample is the time of a call of a single iteration. All times are in seconds.
 
 Every result is compared with the exact result after the clock has stopped, except for first calls
 of extensions with inputs of their own. No sample is dropped because of its time. Sampling begins
@@ -28,7 +28,7 @@ from busbw.worker.backends.base import (
 
 MIN_SAMPLES = 2
 
-# The program is warm if a chain takes more than this ratio of the time of the previous chain.
+# The program is warm if a chain takes more than this fraction of the previous chain's time.
 _SETTLED_RATIO = 0.7
 # The program is warm after its first chain if this ratio of the chain's time is less than the time
 # of such a chain in the previous launch.
@@ -54,9 +54,9 @@ _SAMPLES_AFTER_STALL = 3
 
 @dataclass
 class PhaseTimer:
-    """Adds up the seconds that are spent in each phase of a launch, such as "compiling".
+    """A timer that adds up the seconds that a case takes in each phase, such as "compiling".
 
-    `now_s` returns the present time in seconds. `spent_s` maps the phases to their seconds.
+    `now_s` is a clock that returns seconds. `spent_s` maps the name of each phase to its seconds.
     The time of a phase that is entered inside another phase counts only for the inner phase.
     """
 
@@ -67,7 +67,7 @@ class PhaseTimer:
 
     @contextlib.contextmanager
     def enter(self, name: str) -> Iterator[None]:
-        """Count the time inside the `with` block for the phase `name`."""
+        """Count the time inside the `with` block for the phase with the name `name`."""
         self._charge_innermost()
         self._open_phases.append(name)
         try:
@@ -77,7 +77,7 @@ class PhaseTimer:
             self._open_phases.pop()
 
     def _charge_innermost(self) -> None:
-        """Count the time since the last change of phase for the innermost open phase, if any."""
+        """Add the time since a phase last began or ended to the innermost open phase, if any."""
         now_s = self.now_s()
         if self._open_phases:
             name = self._open_phases[-1]
@@ -87,7 +87,7 @@ class PhaseTimer:
 
 @dataclass(frozen=True)
 class Samples:
-    """The samples of a launch: each sample is the seconds of a single collective.
+    """The samples of a case in a launch, `samples_s`: the times of a single collective.
 
     `iterations` is the number of collectives in a long chain, 1 if a sample is a single call.
     `dispatch_s` is the time that a call takes in addition to its collectives; None if it is not
@@ -103,15 +103,15 @@ class Samples:
 
 @dataclass
 class Sampler:
-    """Takes the samples of a program one at a time, so that two programs can be interleaved.
+    """A sampler, which takes the samples of a program by calls, one after the other.
 
     All processes of a group make every call together, and the time of a call is its time in the
-    slowest process. So all processes decide alike how long to warm up, how many `iterations` a long
-    chain has, and when there are enough samples. `all_gather` exchanges the times.
+    slowest process (`all_gather` exchanges the times). So all processes decide alike how long to
+    warm up, how many `iterations` a long chain has, and when to end.
 
-    `plan` has the limits of sampling, `now_s` is a clock that returns seconds, and `phases` adds up
-    the time of each phase. `values_checked` is the number of compared elements of results.
-    `extra_values` maps the names of extensions' values to these values.
+    `plan` has the number of samples and the limits of time, `now_s` is a clock that returns
+    seconds, and `phases` adds up the time of each phase. `values_checked` counts the elements of
+    results that were compared. `extra_values` maps the names of extensions' values to the values.
     """
 
     program: Program
@@ -134,14 +134,14 @@ class Sampler:
     def warm_up_and_calibrate(
         self, *, times_single_calls: bool = False, pace: HostPace | None = None
     ) -> None:
-        """Warm up, and choose the number of iterations of a long chain.
+        """Warm the program up, and choose the number of iterations of a long chain.
 
         Args:
-            times_single_calls: whether a sample is the time of a call of a single iteration, not a
-                slope.
+            times_single_calls: whether a sample is the time of a call of a single iteration, in
+                place of the slope between a long and a short chain.
             pace: the speed of the case in the previous launch, None in the first launch. If the
-                first chain is as fast, the program is warm. Chains are at least as long as in the
-                previous launch.
+                first chain is about as fast, the program is warm. The number of iterations in the
+                previous launch is the first number to try.
 
         """
         self._times_single_calls = times_single_calls
@@ -153,10 +153,10 @@ class Sampler:
                 )
 
     def take_sample(self) -> None:
-        """Take a sample.
+        """Take a sample: time a short and a long chain, or a single call.
 
-        If there would now be enough samples, but the clock cannot distinguish long from short
-        chains, discard all samples and begin again with longer chains. This happens only once.
+        If the samples are then enough, but the clock cannot distinguish long from short chains,
+        discard all samples and begin again with longer chains, at most once.
         """
         if self._begun_s is None:
             self._begun_s = self.now_s()
@@ -179,11 +179,11 @@ class Sampler:
 
     @property
     def has_enough_samples(self) -> bool:
-        """Whether sampling can end, because the plan has all its samples or its budget is spent.
+        """Whether sampling can end, because the plan's samples are taken or its budget is spent.
 
-        If a slope is not plausible when the budget is spent, sampling goes on until all slopes are
-        plausible, or until the plan has all its samples. It ends earlier if `_LONG_BUDGET_FACTOR`
-        times the budget is spent and there are `_SAMPLES_AFTER_STALL` samples.
+        If a slope is implausible when the budget is spent, sampling goes on until all slopes are
+        plausible, or until all samples of the plan are taken. But sampling ends after
+        `_LONG_BUDGET_FACTOR` times the budget if `_SAMPLES_AFTER_STALL` samples are taken.
         """
         count, plan = len(self._chain_times_s), self.plan
         may_stop = self.may_stop(count, self._spent_s, MIN_SAMPLES)
@@ -194,7 +194,7 @@ class Sampler:
 
     @property
     def _has_positive_slopes(self) -> bool:
-        """Whether the slope of each sample is positive: the clock can distinguish the chains."""
+        """Whether all slopes are positive, so that the clock can tell long from short chains."""
         return min(self._short_chain_and_slopes_s()[1]) > 0
 
     @property
@@ -207,8 +207,8 @@ class Sampler:
     def may_stop(self, sample_count: int, spent_s: float, min_samples: int) -> bool:
         """Return whether sampling may stop after `sample_count` samples, which took `spent_s`.
 
-        It may stop after the plan's number of samples, or after the plan's budget if there are at
-        least `min_samples`. After many times the budget a single sample is enough.
+        Sampling may stop after the plan's number of samples, or after the plan's budget with at
+        least `min_samples` samples. After many times the budget a single sample is enough.
         """
         if spent_s > _LONG_BUDGET_FACTOR * self.plan.budget_s:
             min_samples = 1
@@ -217,10 +217,10 @@ class Sampler:
         )
 
     def finish(self) -> Samples:
-        """Return all samples.
+        """Return all samples that were taken.
 
-        Raises MeasuringError UNAVAILABLE if a slope is not positive, because the clock cannot
-        distinguish long from short chains.
+        Raises MeasuringError UNAVAILABLE if the slope of a sample is not positive, because then the
+        clock cannot distinguish long from short chains.
         """
         if self._times_single_calls:
             return Samples(1, tuple(call_s for _, call_s in self._chain_times_s))
@@ -237,7 +237,7 @@ class Sampler:
         return Samples(iterations, samples_s, dispatch_s if dispatch_s > 0 else None, short_s)
 
     def _short_chain_and_slopes_s(self) -> tuple[float, tuple[float, ...]]:
-        """Return the time of a short chain in this launch, and the slope of each sample.
+        """Return the time of a short chain, and the slope of each sample: seconds per collective.
 
         The time of a short chain is the p25 over all samples. The slope of a sample is computed
         from its long chain and from its short chain. If the p25 is smaller than the time of this
@@ -255,13 +255,13 @@ class Sampler:
     def slope_s(self, long_s: float, short_s: float, iterations: int) -> float:
         """Return the seconds that a collective takes, from the times of a long and a short chain.
 
-        The long chain has `iterations` collectives, and the short chain as many as the program's
-        shortest chain.
+        The long chain has `iterations` collectives. The short chain is the program's shortest chain
+        (`Program.shortest_chain`).
         """
         return (long_s - short_s) / (iterations - self.program.shortest_chain)
 
     def time_short_and_long_chain(self, iterations: int) -> tuple[float, float]:
-        """Return the time of the program's shortest chain, and of a chain of `iterations`."""
+        """Time the program's shortest chain and a chain of `iterations`; return both times."""
         shortest = self.program.shortest_chain
         if shortest:
             return self.time_chain(shortest), self.time_chain(iterations)
@@ -273,7 +273,7 @@ class Sampler:
         return short_s, long_s
 
     def time_chain(self, iterations: int) -> float:
-        """Return the time of a chain of `iterations` that begins with new starting values.
+        """Run a chain of `iterations` collectives from new starting values, and return its time.
 
         The result is compared with the exact result after the clock has stopped.
         """
@@ -288,12 +288,12 @@ class Sampler:
             self.program.initialize_values()
 
     def _check_result(self, iterations: int) -> None:
-        """Compare the result of the last call with the exact result after `iterations`."""
+        """Compare the last call's result with the exact result after `iterations` collectives."""
         with self.phases.enter("checking"):
             self.values_checked += self.program.check_result(iterations)
 
     def _time_call(self, iterations: int) -> float:
-        """Return the time of a call of `iterations` collectives in the slowest process."""
+        """Call the program with `iterations`, and return the call's time in the slowest process."""
         # All processes of the group begin the call together.
         self.all_gather([0.0])
         begun_s = self.now_s()
@@ -306,8 +306,8 @@ class Sampler:
 
         A call has as many iterations as a turn of the loop. The program is warm as soon as a call
         is hardly faster than the previous call, the first call is as fast as in the previous launch
-        (`pace`), or warming up has taken more than the plan's budget. Without `pace` there are at
-        least two calls, unless the first call takes several times the budget.
+        (`pace`), or warming up has taken more than the plan's budget. Without `pace` the program is
+        called at least twice, unless the first call takes several times the budget.
         """
         begun_s, per_turn = self.now_s(), self.program.iterations_per_turn
         last_s = self._time_first_call()
@@ -323,11 +323,11 @@ class Sampler:
         return last_s
 
     def _time_first_call(self) -> float:
-        """Return the time of the first call.
+        """Call the program for the first time in the launch, and return the time of the call.
 
-        If extensions have inputs for a first call, there is a call for each extension, and its
-        value is read from the result. Then the time of the last of these calls is returned.
-        Otherwise the result of the first call is compared with the exact result.
+        If extensions have special inputs for a first call, make such a call for each of their extra
+        values, read the value from the result, and return the time of the last of these calls.
+        Otherwise compare the result of the first call with the exact result.
         """
         per_turn, elapsed_s = self.program.iterations_per_turn, 0.0
         for name in self.program.first_calls:
@@ -341,7 +341,7 @@ class Sampler:
         return elapsed_s or self.time_chain(per_turn)
 
     def _choose_iterations(self, turn_s: float, first_iterations: int) -> int:
-        """Choose the number of iterations of a long chain, so that it is long enough for the clock.
+        """Return the number of iterations of a long chain, so that the clock can measure a slope.
 
         A chain of this length takes the plan's `min_sample_s` longer than the shortest chain, or
         has the program's largest number of iterations. Chains of increasing length are timed. If
@@ -378,8 +378,9 @@ class Sampler:
     def _time_beyond_shortest(self, iterations: int, turn_s: float) -> float:
         """Return the time of a chain of `iterations`, less the time of the shortest chain.
 
-        The time of a turn, `turn_s`, predicts this time. If it is much longer, the machine stalled,
-        and both chains are timed again: otherwise too small a number of iterations would be chosen.
+        The time of a turn of the loop, `turn_s`, predicts the difference. If the difference is much
+        longer, the machine stalled, and both chains are timed again: otherwise too small a number
+        of iterations would be chosen.
         """
         short_s, long_s = self.time_short_and_long_chain(iterations)
         turns = (iterations - self.program.shortest_chain) / self.program.iterations_per_turn
@@ -390,7 +391,7 @@ class Sampler:
 
 
 def launch_time_s(samples_s: Sequence[float]) -> float:
-    """Return the time of a launch: the p25 of its samples, or its only sample."""
+    """Return the time of a case in a launch: the p25 (lower quartile) of its samples."""
     # Workers run without `busbw.stats`, in which the judge has the same function.
     if len(samples_s) == 1:
         return samples_s[0]

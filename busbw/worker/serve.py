@@ -1,8 +1,8 @@
 """Answers the requests that the driver sends over a worker's private channel.
 
 A request is a line of JSON and has exactly one reply. Standard output and standard error are the
-log of the worker and carry no replies. A worker is started for a single service, and imports no
-module that only other services need.
+log of the worker and carry no replies. A service is the work of a worker, such as measuring cases.
+A worker is started for a single service, and imports no module that only other services need.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from busbw.worker.backends.base import MeasuringError
 T = TypeVar("T")
 
 # The function of each service, as "module:function" by the name of the service. The function is
-# called once, with the options of the worker's command line. It returns the session, which is
-# passed to the operations. Extensions add services in their tables WORKER_SERVICES.
+# called once, with the options of the worker's command line. It returns the state of the worker,
+# which is passed to the operations. Extensions add services in their tables WORKER_SERVICES.
 SERVICES: Mapping[str, str] = {
     "measure": "busbw.worker.measure:open_session",
 }
 
-# The function of each kind of request, as "module:function" by the name of the request. It is
-# called with the session and the request, and returns the reply. Extensions add operations in their
-# tables WORKER_OPERATIONS.
+# The function of each kind of request, as "module:function" by the name of the request. The
+# function is called with the state of the worker and with the request, and returns the reply.
+# Extensions add operations in their tables WORKER_OPERATIONS.
 OPERATIONS: Mapping[str, str] = {
     "probe": "busbw.worker.measure:probe",
     "measure": "busbw.worker.measure:CaseMeasurer.measure",
@@ -39,16 +39,17 @@ OPERATIONS: Mapping[str, str] = {
 
 
 def send_reply(replies: TextIO, value: Any) -> None:
-    """Write a line of JSON to `replies` with `value` and the name of its type."""
+    """Write a reply to the stream `replies`: a line of JSON with `value` and its type's name."""
     reply = {"reply": type(value).__name__, "value": wire.to_json(value)}
     replies.write(json.dumps(reply) + "\n")
     replies.flush()
 
 
 def request_value(request: Mapping[str, Any], name: str, value_type: type[T]) -> T:
-    """Parse the value `name` of a request as a `value_type`, and return it.
+    """Return the value with the name `name` in a request, parsed from JSON to a `value_type`.
 
-    Raises WireError if the request has no value with this name, or if its type is another type.
+    Raises WireError if the request has no value with this name, or if the value is not a
+    `value_type`.
     """
     if name not in request:
         raise wire.WireError(f"{name}: missing")
@@ -58,13 +59,18 @@ def request_value(request: Mapping[str, Any], name: str, value_type: type[T]) ->
 def serve(requests: TextIO, replies: TextIO, session: Any, launch: LaunchId) -> None:
     """Answer each request with a value or a Failure, until the driver closes the channel.
 
-    The first reply, before any request, is None: it tells the driver that this worker is ready.
+    The first reply is sent before any request. This reply has the value None, and tells the driver
+    that the worker is ready.
 
     Args:
-        requests: the stream from the driver.
-        replies: the stream to the driver.
-        session: the return value of the service's function, which is passed to each operation.
+        requests: the stream of requests from the driver, a line of JSON for each request.
+        replies: the stream of replies to the driver.
+        session: the state of the worker, which the function of the service returned (not a session
+            of pytest). Each operation gets this state.
         launch: the id of the launch, which is stored in each Failure.
+
+    Raises:
+        WireError: a request is not JSON, or names no known operation.
 
     """
     send_reply(replies, None)
@@ -82,13 +88,14 @@ def serve(requests: TextIO, replies: TextIO, session: Any, launch: LaunchId) -> 
 def load_function(
     core_functions: Mapping[str, str], extension_table: str, name: str
 ) -> Callable[..., Any]:
-    """Import and return the function of a service or of a request.
+    """Import and return the function that opens a service or that answers a request.
 
     Args:
-        core_functions: maps the names of the core's functions to texts ``"module:function"``.
-        extension_table: the name of the extensions' tables of such functions. These tables are
-            searched if the core has no function with the name.
-        name: the name of the service or of the request.
+        core_functions: maps the names of the core's services or requests to the texts
+            ``"module:function"`` of their functions.
+        extension_table: the name of the tables in which extensions list such functions, such as
+            ``WORKER_OPERATIONS``. These tables are searched if `core_functions` lacks `name`.
+        name: the name of the service or of the request, such as ``measure``.
 
     Raises:
         WireError: neither the core nor an extension has a function with this name.

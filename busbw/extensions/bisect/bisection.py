@@ -1,8 +1,8 @@
 """Bisect the releases of a package: find the criterion, test releases, and print the answer.
 
 A bisection searches a sequence of releases for the first release that has the problem of the last
-release. Its progress is written after every release, so that the same command continues it. This
-module runs no session and builds no environment: `sessions` and `releases` do.
+release. The progress is written after every release, so that the same command continues the
+bisection. The module `sessions` runs the sessions, and `releases` builds the environments.
 """
 
 from __future__ import annotations
@@ -43,9 +43,13 @@ def report_progress(text: str) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SearchResult:
-    """The last release without the problem, and the first release with the problem.
+    """The result of a search: the last release without the problem, and the first release with it.
 
-    `untestable` are the releases between the two, which cannot be tested.
+    Attributes:
+        last_good_release: The version of the last release without the problem.
+        first_bad_release: The version of the first release with the problem.
+        untestable: The versions of the releases between these two, which cannot be tested.
+
     """
 
     last_good_release: str
@@ -54,11 +58,14 @@ class SearchResult:
 
 
 def search_releases(releases: Sequence[str], test_release: Callable[[str], Status]) -> SearchResult:
-    """Return where in the sequence of releases the problem begins.
+    """Search a sequence of releases, from good to bad, for the point where the problem begins.
 
-    The first of the `releases` is good and the last is bad; neither is tested. `test_release`
-    returns the status of another release, and is called at most once for each release. If a release
-    is untestable, the release nearest to it is tested instead.
+    Args:
+        releases: The versions in order. The first release is good and the last release is bad, and
+            neither is tested.
+        test_release: Returns the status of a release, and is called at most once for each release.
+            If a release is untestable, a release near it is tested instead.
+
     """
     low, high = 0, len(releases) - 1
     untestable: set[int] = set()
@@ -79,7 +86,7 @@ def search_releases(releases: Sequence[str], test_release: Callable[[str], Statu
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TestedRelease:
-    """A tested release, its status, and the reason for the status."""
+    """A tested release (a version), its status, and the reason for the status as a sentence."""
 
     release: str
     status: Status
@@ -90,9 +97,13 @@ class TestedRelease:
 class ProgressDocument:
     """The contents of the file with the progress of a bisection.
 
-    `document` is the format of the file. `command` is the command line of the bisection, split into
-    words. `criterion` is None until the good and the bad release were compared. `tested` lists the
-    releases in the order in which they were tested.
+    Attributes:
+        document: The format of the file, DOCUMENT_FORMAT.
+        command: The command line of the bisection, split into words.
+        criterion: The problem to search for. None until the good and the bad release were compared,
+            and if the bad release shows no problem.
+        tested: The tested releases, in the order of their tests.
+
     """
 
     document: str = DOCUMENT_FORMAT
@@ -103,22 +114,28 @@ class ProgressDocument:
 
 @dataclass
 class Progress:
-    """The progress of a bisection, and the file `path` that keeps it."""
+    """The progress of a bisection, and the file that keeps the progress.
+
+    Attributes:
+        path: The path of the file.
+        contents: The present progress, which `read` and `save` replace.
+
+    """
 
     path: Path
     contents: ProgressDocument
 
     @property
     def baselines_folder(self) -> Path:
-        """The folder with the stored programs of the good release."""
+        """The folder beside the file, for the compiled programs of the good release."""
         return self.path.with_suffix(".baselines")
 
     def read(self) -> None:
-        """Continue with the progress in the file, if the file exists.
+        """Replace the contents by the progress in the file, if the file exists.
 
-        Untestable releases are forgotten, so that they are tested again: a download may have
-        failed, or a disk may have been full. Raises UsageError if the file cannot be read, or has
-        the progress of another command.
+        Untestable releases are left out, so that these releases are tested again: a download may
+        have failed, or a disk may have been full. Raises UsageError if the file cannot be read, or
+        has the progress of another command.
         """
         # A symbolic link that leads to itself counts as a file, so that reading it raises an error
         # now: the progress could not be written there later.
@@ -139,7 +156,7 @@ class Progress:
         self.contents = replace(document, tested=tuple(tested))
 
     def save(self, **changes: Any) -> None:
-        """Replace fields of the progress, named by `changes`, and write the file."""
+        """Replace fields of the contents by the values in `changes`, and write the file."""
         self.contents = replace(self.contents, **changes)
         storage.write(self.path, json.dumps(wire.to_json(self.contents), indent=1) + "\n")
 
@@ -148,9 +165,16 @@ class Progress:
 class Bisection:
     """A bisection of the releases of a package.
 
-    `releases` are in order from the good to the bad release. If `is_fixed`, the good release is the
-    newest, and the bisection finds the release that fixed the problem. Otherwise the bad release is
-    the newest, and the bisection finds the release that caused the problem.
+    Attributes:
+        package: The name of the package, such as ``jaxlib``.
+        releases: The versions in order, from the good release to the bad release.
+        is_fixed: Whether to search for the release that fixed a problem: the good release is the
+            newest. Otherwise the bisection searches for the release that caused the problem, and
+            the bad release is the newest.
+        sessions: The runner of the sessions that test a release.
+        progress: The progress so far, and its file.
+        environments: The environments with a release each.
+
     """
 
     package: str
@@ -161,10 +185,10 @@ class Bisection:
     environments: Environments
 
     def run(self) -> int:
-        """Find the release and print it; return the exit code.
+        """Search for the release, and print the answer; return the exit code.
 
-        The exit code is 1 if the bad release shows no problem that the good release lacks. The
-        environments of all releases that the answer does not name are removed.
+        The exit code is 0, or 1 if the bad release shows no problem that the good release lacks.
+        The environments of all releases that the answer does not name are removed.
         """
         good, bad = self.releases[0], self.releases[-1]
         criterion = self.progress.contents.criterion or self._find_criterion(good, bad)
@@ -186,9 +210,10 @@ class Bisection:
         return 0
 
     def _find_criterion(self, good_release: str, bad_release: str) -> Criterion | None:
-        """Measure both releases, and return the problem that only the bad release shows.
+        """Run sessions of both releases, and return the problem that only the bad release shows.
 
-        Returns None if the sessions of the bad release show no such problem.
+        Returns None if the sessions of the bad release show no such problem. Saves the criterion in
+        the progress.
         """
         report_progress(f"the good release, {self.package} {good_release}")
         good_python = self.environments.build_interpreter(good_release)
@@ -214,13 +239,14 @@ class Bisection:
         return criterion
 
     def _build_python_option(self, release: str) -> str:
-        """Build the environment of a release if it is missing, and return the option to use it."""
+        """Build a release's environment if missing; return the --python option that uses it."""
         return f"--python={self.sessions.framework}={self.environments.build_interpreter(release)}"
 
     def _test_release(self, release: str, criterion: Criterion) -> Status:
-        """Test a release, unless an earlier run of the same command did so; return its status.
+        """Test a release by `criterion`, save the progress, and return the status of the release.
 
-        Environments that the further search does not need are removed.
+        A release that an earlier run of the same command tested is not tested again. Environments
+        that the rest of the search does not need are removed.
         """
         tested = self.progress.contents.tested
         for test in tested:
@@ -244,7 +270,7 @@ class Bisection:
         return status
 
     def _reproducing_command(self, result: SearchResult) -> str:
-        """Return a command that compares both releases of `result`, to show the problem again."""
+        """Return a command line that compares both releases of `result`, to show the problem."""
         words = ["busbw", "run", f"--frameworks={self.sessions.framework}", *self.sessions.options]
         words.append(self._build_python_option(result.first_bad_release))
         if self.sessions.is_compiled:
@@ -255,7 +281,7 @@ class Bisection:
         return shlex.join(words)
 
     def _answer_sentence(self, result: SearchResult, criterion: Criterion) -> str:
-        """Return the sentence with the result of the bisection."""
+        """Return the sentence that tells the user the result of the bisection."""
         last_good, first_bad = result.last_good_release, result.first_bad_release
         text = (
             f"first {criterion.problem} release: {self.package} {first_bad}; "

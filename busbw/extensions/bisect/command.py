@@ -41,6 +41,7 @@ code 0: the release was found.
 
 
 def add_to(commands: Commands) -> None:
+    """Add the command `bisect` and its options to `commands`."""
     parser = add_command(
         commands,
         "bisect",
@@ -85,7 +86,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Test the flags or bisect the releases that options name; return the exit code."""
+    """Test flags (--flags) or bisect releases, as `options` request; return the exit code."""
     _exit_at_signals()
     with command_error(StackError, SessionError):
         if options.flags is not None:
@@ -106,9 +107,10 @@ def _exit_at_signals() -> None:
 
 
 def _try_flags(options: argparse.Namespace) -> int:
-    """Print the effect of each flag; return the exit code, 1 if a flag has an effect.
+    """Print the effect of each flag; return the exit code, which is 1 if a flag has an effect.
 
-    Raises UsageError if the options also name releases, or if the flags cannot be read.
+    Raises UsageError if `options` also name releases, or if the file of flags cannot be read, and
+    SessionError if the session without flags has no verdict.
     """
     if options.package or options.good or options.bad:
         raise UsageError("--flags: expected no PACKAGE, --good or --bad")
@@ -123,7 +125,7 @@ def _try_flags(options: argparse.Namespace) -> int:
 
 
 def _make_bisection(options: argparse.Namespace) -> Bisection:
-    """Return the bisection that options describe.
+    """Return the bisection that the options of the command describe.
 
     Raises UsageError if an option is missing or wrong, and StackError if uv cannot list the
     releases of the package.
@@ -157,9 +159,9 @@ def _make_bisection(options: argparse.Namespace) -> Bisection:
 
 
 def _make_session_runner(options: argparse.Namespace, baselines_folder: Path) -> SessionRunner:
-    """Return the runner of the sessions that options describe.
+    """Return the runner of the sessions that the options of the command describe.
 
-    The programs of the good release are stored in `baselines_folder`.
+    `baselines_folder` is the folder for the compiled programs of the good release.
     """
     is_tensorflow = str(options.package).startswith(("tensorflow", "keras"))
     return SessionRunner(
@@ -173,8 +175,13 @@ def _make_session_runner(options: argparse.Namespace, baselines_folder: Path) ->
 def _open_progress(path: Path | None, command: Sequence[str], cache: Path) -> Progress:
     """Return the progress of an earlier run of the same `command`, or an empty progress.
 
-    `path` is the file of the progress; None for a file in the folder `cache`, whose name is a hash
-    of the command. Raises UsageError if the file cannot be read or belongs to another command.
+    Raises UsageError if the file cannot be read or belongs to another command.
+
+    Args:
+        path: The file with the progress. None for a file in `cache`, named by a hash of `command`.
+        command: The words of the command line that determine the result.
+        cache: The cache folder of busbw.
+
     """
     name = hashlib.sha256("\0".join(command).encode()).hexdigest()[:16]
     progress = Progress(

@@ -25,7 +25,7 @@ ERROR_RISK = 0.01 / 8
 
 
 class Status(enum.StrEnum):
-    """Whether a release lacks the problem, has the problem, or cannot be tested."""
+    """The status of a release: it lacks the problem, has the problem, or cannot be tested."""
 
     GOOD = "good"
     BAD = "bad"
@@ -34,11 +34,15 @@ class Status(enum.StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionResult:
-    """The result of a session: the verdicts on its cases, and how often they were measured.
+    """The result of a session: the verdicts on its cases, and how often the cases were measured.
 
-    `log_ratios` maps each case to log(candidate time / reference time) of each pair of launches.
-    `launch_count` is the number of launches of the candidate, and `failed_launch_count` the number
-    of launches that failed.
+    Attributes:
+        verdicts: The verdict on each case, by the id of the case.
+        log_ratios: The values of log(candidate time / reference time) of all pairs of launches of
+            a case, by the id of the case. Empty without a reference.
+        launch_count: The number of launches of the candidate; 0 if the session compiles.
+        failed_launch_count: The number of failed launches of the case with the most failures.
+
     """
 
     verdicts: Mapping[str, Verdict]
@@ -51,9 +55,14 @@ class SessionResult:
 class Criterion:
     """The problem by which a release is bad: at least one of `cases` has the outcome `outcome`.
 
-    For a failure, `kind` is the kind of the failure, such as ``WRONG_RESULT``, and `rate` is the
-    fraction of the bad release's launches that fail in this way. For a slow release, `ratio` is the
-    time of the bad release divided by the time of the good release.
+    Attributes:
+        cases: The ids of the cases that show the problem.
+        outcome: The outcome of these cases.
+        kind: The kind of the failure, such as ``WRONG_RESULT``; empty if the problem is no failure.
+        rate: For a failure, the fraction of the launches of the bad release that fail.
+        ratio: For a slow release, the time of the bad release divided by the time of the good
+            release.
+
     """
 
     cases: tuple[str, ...]
@@ -75,19 +84,20 @@ class Criterion:
 
     @property
     def needed_launch_count(self) -> int:
-        """The number of launches without the failure that show that a release is good.
+        """The number of launches without the failure after which a release counts as good.
 
-        All these launches miss the failure with a probability of at most ERROR_RISK, even if it is
-        only half as frequent as in the bad release.
+        If a release has the failure, at least half as often as the bad release, so many launches
+        all succeed with a probability of at most ERROR_RISK.
         """
         rate = min(0.999, self.rate / 2)
         return math.ceil(math.log(ERROR_RISK) / math.log1p(-rate)) if self.rate < 1 else 1
 
     def status_of_times(self, log_ratios: Sequence[float]) -> Status | None:
-        """Return whether a release is good or bad, by the log ratios of its times.
+        """Return the status of a release by its times: GOOD, BAD, or None if undecided.
 
-        The limit is halfway between the times of the good and the bad release, on a logarithmic
-        scale. Returns None if the times are too few or too uncertain to decide.
+        `log_ratios` are the values of log(time of the release / time of the good release), one for
+        each pair of launches. The limit is halfway between the times of the good and the bad
+        release, on a logarithmic scale. Returns None if the times are too few or too uncertain.
         """
         if len(log_ratios) < 2:
             return None
@@ -97,9 +107,9 @@ class Criterion:
         return Status.GOOD if mean.upper_bound(ERROR_RISK) < half else None
 
     def status_of_session(self, result: SessionResult) -> Status | None:
-        """Return the status of a release by the result of a session; None to repeat the session.
+        """Return the status of a release by the verdicts of a session; None if a verdict is NOISY.
 
-        A release is untestable if a case of the criterion is missing, or fails in another way.
+        A release is UNTESTABLE if a case of the criterion is missing, or fails in another way.
         """
         verdicts = self.relevant_verdicts(result)
         if any(_outcome_and_kind(verdict) == (self.outcome, self.kind) for verdict in verdicts):
@@ -114,15 +124,15 @@ class Criterion:
         return [result.verdicts[case] for case in self.cases if case in result.verdicts]
 
     def reason_text(self, result: SessionResult) -> str:
-        """Return a sentence on the first case of the criterion in a session."""
+        """Return a sentence on the first case of the criterion that `result` has."""
         verdicts = self.relevant_verdicts(result)
         return verdicts[0].headline() if verdicts else "the session has no such case"
 
 
 def find_criterion(good_result: SessionResult, bad_result: SessionResult) -> Criterion | None:
-    """Return the problem that only the session of the bad release shows; None if there is none.
+    """Return the problem that the bad release's session shows and the good release's does not.
 
-    A failure is preferred to a slower or changed case.
+    A failure is preferred to a slower or changed case. Returns None without such a problem.
     """
     good_failures = {case for case, v in good_result.verdicts.items() if v.outcome in FAILURES}
     failures: dict[tuple[Outcome, str], list[str]] = {}
@@ -146,7 +156,7 @@ def find_criterion(good_result: SessionResult, bad_result: SessionResult) -> Cri
 
 
 def _outcome_and_kind(verdict: Verdict) -> tuple[Outcome, str]:
-    """Return the outcome of a verdict and the kind of its failure, empty without a failure."""
+    """Return the outcome of a verdict, and the kind of its failure; empty without a failure."""
     if verdict.outcome not in FAILURES:
         return verdict.outcome, ""
     failure = verdict.failure

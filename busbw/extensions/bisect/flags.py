@@ -26,10 +26,14 @@ NO_EFFECT = "nothing"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FlagEffect:
-    """The effect of compiler flags, which are separated by spaces in `flags`.
+    """The effect of compiler flags on the times or programs of a session.
 
-    `effect` is ``changes``, ``nothing``, ``refused`` or ``undecided``. `details` are sentences on
-    the cases that show the effect.
+    Attributes:
+        flags: The flags, separated by spaces.
+        effect: ``changes`` if a time or program changed, ``refused`` if a case failed or the
+            session had no verdict, ``undecided`` if times are noisy, or ``nothing``.
+        details: Sentences on the cases that show the effect, or the error of the session.
+
     """
 
     flags: str
@@ -38,10 +42,11 @@ class FlagEffect:
 
 
 def read_flags(path: Path) -> tuple[str, ...]:
-    """Read the flags in a file, each once, in their order.
+    """Return the flags in the file `path`, each once, in the order of the file.
 
-    Flags are separated by spaces or line ends. The text after ``#`` in a line is a comment. Raises
-    UsageError if the file cannot be read, or contains no flag or a word that is not a flag.
+    Flags begin with ``--``, and are separated by spaces or line ends. The text after ``#`` in a
+    line is a comment. Raises UsageError if the file cannot be read, or contains no flag or a word
+    that is not a flag.
     """
     try:
         text = storage.read(path).decode()
@@ -58,7 +63,11 @@ def read_flags(path: Path) -> tuple[str, ...]:
 
 
 def try_flags(sessions: SessionRunner, flags: Sequence[str]) -> Iterator[FlagEffect]:
-    """Yield the effect of all flags together, if there are several, and then of each flag."""
+    """Yield the effect of all flags together, if `flags` has several, and then of each flag.
+
+    A session is run for each effect when the effect is requested. Raises SessionError if programs
+    are compared and the session without flags has no verdict.
+    """
     if sessions.is_compiled:
         sessions.run_alone()
     flag_lists = [flags, *([flag] for flag in flags)] if len(flags) > 1 else [flags]
@@ -73,9 +82,10 @@ def try_flags(sessions: SessionRunner, flags: Sequence[str]) -> Iterator[FlagEff
 
 
 def _flag_variables(flags: Sequence[str], options: Sequence[str]) -> Mapping[str, str]:
-    """Return the environment variables that pass `flags` to the compiler.
+    """Return the environment variables, by name, that pass `flags` to the compiler.
 
-    If the `options` of the session select a TPU, all flags are for libtpu, which compiles there.
+    If `options`, the words of a session's options, select a TPU, all flags are for libtpu, which
+    compiles for TPUs.
     """
     on_tpu = any(map(_selects_tpu, options))
     variables: dict[str, str] = {}
@@ -86,7 +96,7 @@ def _flag_variables(flags: Sequence[str], options: Sequence[str]) -> Mapping[str
 
 
 def _selects_tpu(option: str) -> bool:
-    """Tell whether an option of a session selects a TPU or the topology of a TPU."""
+    """Tell whether a word such as ``--device=tpu`` selects a TPU or the topology of a TPU."""
     # A topology of a TPU has the name of its chip, such as v5e or tpu7x.
     tpu_options = (
         "--topology=v",
@@ -98,7 +108,7 @@ def _selects_tpu(option: str) -> bool:
 
 
 def _effect_of_session(flags: str, result: SessionResult) -> FlagEffect:
-    """Return the effect of compiler flags that the result of a session shows."""
+    """Return the effect of `flags` (separated by spaces) that the result of a session shows."""
     for effect, outcomes in _OUTCOMES_BY_EFFECT.items():
         verdicts = [v for v in result.verdicts.values() if v.outcome in outcomes]
         if verdicts:

@@ -26,11 +26,12 @@ _PLUGIN_PREFIX = "jax-"
 def releases_between(
     package: str, first_version: str, last_version: str, python: str
 ) -> tuple[str, ...]:
-    """Return the releases from the first to the last version that the interpreter can install.
+    """Return the versions from the first to the last version that the interpreter can install.
 
-    `python` is the path of the interpreter. Pre-releases are included if one of the two versions is
-    a pre-release. Raises UsageError if a version is invalid, or if the first version is not older
-    than the last. Raises StackError if the index lacks one of the two versions.
+    The versions are in order, oldest first, and include the two given versions. `python` is the
+    path of the interpreter. Pre-releases are included if one of the two given versions is a
+    pre-release. Raises UsageError if a version is invalid, or if the first version is not older
+    than the last. Raises StackError if the index of packages lacks one of the two versions.
     """
     try:
         ends = Version(first_version), Version(last_version)
@@ -52,9 +53,10 @@ def releases_between(
 
 
 def _resolve_version(requirement: str, python: str, *options: str) -> str:
-    """Return the version that uv chooses for `requirement`, which names a single package.
+    """Return the version that uv chooses for a requirement of a package, such as ``jax>=0.7``.
 
-    Raises StackError if no version satisfies the requirement.
+    `python` is the path of the interpreter, and `options` are further options of uv. Raises
+    StackError if no version satisfies the requirement.
     """
     text = uv.resolve_requirements([requirement], python, "--no-deps", *options)
     return next(iter(Requirement(text.strip()).specifier)).version
@@ -62,11 +64,17 @@ def _resolve_version(requirement: str, python: str, *options: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Environments:
-    """Environments in the folder `cache`, each with one release of `package`.
+    """The virtual environments of a bisection, each with another release of a package.
 
-    `pinned_requirements` are requirements of further packages, such as ``jax==0.7.0``.
-    `interpreter` is the path of the Python with which the environments are made. An environment
-    takes up to a gigabyte, so `remove_unneeded` removes environments that are no longer needed.
+    An environment takes up to a gigabyte, so `remove_unneeded` removes environments that are no
+    longer needed.
+
+    Attributes:
+        cache: The cache folder of busbw, in which the environments are stored.
+        package: The name of the package.
+        pinned_requirements: Requirements of further packages to install, such as ``jax==0.7.0``.
+        interpreter: The path of the Python with which the environments are made.
+
     """
 
     cache: Path
@@ -75,9 +83,10 @@ class Environments:
     interpreter: str = sys.executable
 
     def build_interpreter(self, version: str) -> str:
-        """Build the environment with the release `version`, unless it exists.
+        """Return the path of the interpreter in the environment with the release `version`.
 
-        Returns the path of its interpreter. Raises StackError, with uv's message, if uv fails.
+        Builds the environment if the environment does not exist. Raises StackError, with uv's
+        message, if uv fails.
         """
         folder, requirements = self._environment_folder(version), self._requirements(version)
 
@@ -91,18 +100,18 @@ class Environments:
     def remove_unneeded(
         self, needed_versions: Collection[str], all_versions: Collection[str]
     ) -> None:
-        """Remove the environments of all versions except the needed versions."""
+        """Remove the environments of `all_versions`, but keep those of `needed_versions`."""
         for version in set(all_versions).difference(needed_versions):
             shutil.rmtree(self._environment_folder(version), ignore_errors=True)
 
     def _environment_folder(self, version: str) -> Path:
-        """Return the folder of the environment with a release, which need not exist."""
+        """Return the path of the environment with the release `version`, which need not exist."""
         text = "\n".join([self.interpreter, *self._requirements(version)])
         digest = hashlib.sha256(text.encode()).hexdigest()[:16]
         return self.cache / "releases" / f"{self.package}-{version}-{digest}"
 
     def _requirements(self, version: str) -> list[str]:
-        """Return the requirements of the environment with a release of the package."""
+        """Return the requirements (PEP 508) of the environment with the release `version`."""
         is_plugin = self.package.startswith(_PLUGIN_PREFIX)
         followers = (f"jax=={version}",) if is_plugin else _DEPENDENT_PACKAGES.get(self.package, ())
         pinned = {Requirement(pin).name for pin in self.pinned_requirements}

@@ -36,20 +36,28 @@ _MAX_RELATIVE_ERROR = 0.08
 
 
 class SessionError(Exception):
-    """A session ended without a verdict, or its results cannot be read.
+    """The error of a session that ended without a verdict, or whose results cannot be read.
 
-    The message is the last line of the output that has an error, or else the last line. If the
-    results cannot be read, it is the reason.
+    The message is the last line of the session's output that has an error, or else the last line.
+    If the results cannot be read, the message is the reason.
     """
 
 
 @dataclass(kw_only=True)
 class SessionRunner:
-    """Runs sessions of `busbw run` with a framework and with the user's `options`.
+    """A runner of sessions (`busbw run`) that test releases of a package or compiler flags.
 
-    If `is_compiled`, the sessions compile programs and compare them with the programs of the good
-    release, which are stored in `baselines_folder`. Otherwise the sessions measure times. In all
-    methods `stack_options` are the options that select the environment of a release.
+    In all methods `stack_options` are options that select the environment of the tested release,
+    such as ``--python=jax=PATH``, `good_python` is the path of the interpreter in the environment
+    of the good release, and SessionError is raised if a session has no verdict.
+
+    Attributes:
+        framework: The framework to measure or to compile for.
+        options: The user's options of `busbw run`.
+        baselines_folder: The folder for the compiled programs of the good release.
+        is_compiled: Whether sessions compile programs, and compare these programs with the programs
+            of the good release. Otherwise sessions measure times.
+
     """
 
     framework: str
@@ -58,29 +66,30 @@ class SessionRunner:
     is_compiled: bool
 
     def run_alone(self, *stack_options: str) -> SessionResult:
-        """Run a session with a release by itself; store its programs if `is_compiled`.
+        """Run a session with a single release; store the compiled programs if `is_compiled`.
 
-        Raises SessionError if the session has no verdict, as do the other methods that run it.
+        Raises SessionError if the session has no verdict.
         """
         return self._run_session(
             *stack_options, *(("--update-baselines",) if self.is_compiled else ())
         )
 
     def run_against(self, good_python: str, *stack_options: str) -> SessionResult:
-        """Compare a release with the good release in a session.
+        """Run a session that compares a release with the good release.
 
         The session measures both releases alternately or, if `is_compiled`, compares the programs
-        of the release with the stored programs. `good_python` is the interpreter with the good
-        release.
+        of the release with the stored programs. `good_python` is the path of the interpreter with
+        the good release. Raises SessionError if the session has no verdict.
         """
         against = () if self.is_compiled else (f"--against={self.framework}={good_python}",)
         return self._run_session(*stack_options, *against)
 
     def run_with_variables(self, variables: Mapping[str, str]) -> SessionResult:
-        """Measure, in a session, the effect of the environment variables in `variables`.
+        """Run a session that shows the effect of environment variables, given by name.
 
         The session measures alternately with and without the variables or, if `is_compiled`,
-        compares the programs with the stored programs.
+        compares the programs with the stored programs. Raises SessionError if the session has no
+        verdict.
         """
         if self.is_compiled:
             return self._run_session(environment={**os.environ, **variables})
@@ -89,7 +98,10 @@ class SessionRunner:
     def decide_status(
         self, criterion: Criterion, good_python: str, *stack_options: str
     ) -> tuple[Status, str]:
-        """Run sessions until the status of a release is clear; return the status and its reason."""
+        """Run sessions until the status of a release is clear; return the status and its reason.
+
+        A release is UNTESTABLE if a session has no verdict, or if the status does not become clear.
+        """
         try:
             if criterion.is_failure and not self.is_compiled:
                 return self._decide_failure(criterion, *stack_options)
@@ -107,8 +119,8 @@ class SessionRunner:
     ) -> tuple[Status, str]:
         """Run sessions until the times show whether a release is good or bad.
 
-        Returns the status of the release and its reason. A release is untestable if the times
-        still do not show it after the maximum number of sessions.
+        Returns the status of the release and its reason. A release is UNTESTABLE if the status is
+        still unclear after _MOST_SESSIONS sessions.
         """
         log_ratios: list[float] = []
         for _ in range(_MOST_SESSIONS):
@@ -123,10 +135,10 @@ class SessionRunner:
         return Status.UNTESTABLE, f"undecided by {plural(len(log_ratios), 'pair')} of launches"
 
     def _decide_failure(self, criterion: Criterion, *stack_options: str) -> tuple[Status, str]:
-        """Run sessions of one release until it fails, or until enough launches did not fail.
+        """Run sessions of a release until the release fails, or until enough launches succeed.
 
         Returns the status of the release and its reason. The status is UNTESTABLE as soon as a
-        session cannot be judged.
+        session fails in another way than the criterion says.
         """
         launches = 0
         while True:
@@ -138,7 +150,11 @@ class SessionRunner:
                 return status or Status.UNTESTABLE, reason
 
     def measure_failure_rate(self, criterion: Criterion, *stack_options: str) -> Criterion:
-        """Measure the bad release, and return the criterion with the rate of its failure."""
+        """Run sessions of the bad release, and return the criterion with the rate of failures.
+
+        The rate is the fraction of launches that fail, in any way, in the case with the most
+        failures.
+        """
         failed = launches = 0
         while failed < _ENOUGH_FAILURES and launches < _MOST_LAUNCHES:
             result = self.run_alone(*stack_options)
@@ -149,9 +165,10 @@ class SessionRunner:
     def measure_time_ratio(
         self, criterion: Criterion, good_python: str, *stack_options: str
     ) -> Criterion:
-        """Measure the bad release, and return the criterion with the ratio of its times.
+        """Measure the bad and the good release, and return the criterion with the ratio of times.
 
-        Sessions are repeated until the ratio is precise enough to judge other releases by it.
+        Sessions are repeated until the ratio is precise enough to judge other releases by it, but
+        at most _MOST_SESSIONS times.
         """
         log_ratios: list[float] = []
         for _ in range(_MOST_SESSIONS):
@@ -167,11 +184,10 @@ class SessionRunner:
     def _run_session(
         self, *session_options: str, environment: Mapping[str, str] | None = None
     ) -> SessionResult:
-        """Run a session with additional options, and return its result.
+        """Run a session with additional `session_options`, and return its result.
 
-        `environment` are the environment variables of the session; None for the variables of this
-        process.
-        Raises SessionError if the session has no verdict.
+        `environment` has the environment variables of the session by name; None means the variables
+        of this process. Raises SessionError if the session has no verdict.
         """
         with tempfile.TemporaryDirectory(prefix="busbw-bisect.") as folder:
             path = Path(folder, "results.json")
@@ -199,10 +215,10 @@ class SessionRunner:
 
 
 def _run_command(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:
-    """Run the command of a session; return its exit code and its output.
+    """Run the command of a session; return the exit code and the output (stdout and stderr).
 
-    If this process is interrupted, the session is terminated, and can remove its files before it
-    is killed. If this process is killed, the session is killed, too.
+    If this process is interrupted, the session gets SIGTERM, and _GRACE_S seconds to remove its
+    files. Then the session is killed. If this process is killed, the session is killed, too.
     """
     streams = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
     process = start_child(command, streams, environment)
@@ -218,7 +234,7 @@ def _run_command(command: Sequence[str], environment: Mapping[str, str]) -> tupl
 
 
 def _log_ratios_by_case(session: MeasuredSessionRecord) -> dict[str, list[float]]:
-    """Map the id of each case to the log ratios of its pairs of launches."""
+    """Return log(candidate time / reference time) of each pair of launches, by case id."""
     return {
         spec.id: [
             log_ratio_of_samples(reference.samples_s, run.samples_s)
@@ -230,7 +246,7 @@ def _log_ratios_by_case(session: MeasuredSessionRecord) -> dict[str, list[float]
 
 
 def _last_error_line(text: str) -> str:
-    """Return the last line with an error in the output of a session, or else its last line."""
+    """Return the last line of a session's output that begins with ERROR, or else the last line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR")]
     return (errors or lines or ["the session printed nothing"])[-1]

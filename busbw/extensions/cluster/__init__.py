@@ -1,9 +1,9 @@
-"""Measure on several hosts: `--hosts` reaches them by ssh, `--cluster` by a Dask scheduler.
+"""Measure on several hosts, which `--hosts` reaches by ssh and `--cluster` by a Dask scheduler.
 
-A session sends the files of busbw to each host, so that it need not be installed there. On each
-host an object of the class Host starts worker processes, as a session does on its own machine.
-execnet carries requests from the session to the Hosts, over a connection that an engine makes:
-`over_ssh` or `over_dask`.
+A session sends the files of busbw to each host, so that busbw need not be installed on the host. On
+each host an object of the class Host starts worker processes, as a session does on its own machine.
+The package execnet carries requests from the session to each Host, over a connection that an engine
+makes: `over_ssh` or `over_dask`.
 """
 
 HOOKS = {"hosts_of": "settings:hosts_of", "check_host": "settings:check_can_measure_alone"}

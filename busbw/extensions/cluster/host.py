@@ -1,8 +1,8 @@
-"""Start, feed and end workers on a host of a cluster, as its session requests.
+"""Start, feed and end workers on a host of a cluster, as a session on another host requests.
 
 A request of the session has a channel of execnet for the answers, the name of a method of Host, and
-arguments. Each request runs in its own thread. The kernel kills a worker when the thread that
-started it ends, so that thread runs as long as the worker.
+arguments. Each request runs in a thread of its own. The kernel kills a worker when the thread that
+started the worker ends, so the thread runs as long as the worker.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _EXIT_CODE_CANNOT_START = 127
 class StartRequest:
     """The request of a session to start a worker on a host.
 
-    Args:
+    Attributes:
         worker_spec: How to start the worker.
         launch: The launch to which the worker belongs.
         member: Which process of a group the worker is; None for a single process.
@@ -47,9 +47,10 @@ class StartRequest:
 
 
 class Host:
-    """Runs the workers of one session on this host, until the session ends.
+    """The part of a session that runs on another host, and starts the workers on that host.
 
-    `files` is the path of a folder with busbw's files. They are copied to a private folder.
+    `files` is the path of a folder with busbw's files, which are copied to a private folder. The
+    public methods except `serve` are the requests that a session can send.
     """
 
     def __init__(self, files: str) -> None:
@@ -61,8 +62,9 @@ class Host:
     def serve(self, channel: Any) -> None:
         """Send the identity and the address of this machine, and then run the session's requests.
 
-        Returns when the session ends or sends nothing for MAX_SILENCE_S seconds, after killing all
-        workers and removing the private folder. `channel` is execnet's channel to the session.
+        The address is the address that ssh connected to; empty without ssh. Returns when the
+        session ends or sends nothing for MAX_SILENCE_S seconds, after killing all workers and
+        removing the private folder. `channel` is execnet's channel to the session.
         """
         # SSH_CONNECTION has the address and port of the client, then those of the server.
         words = os.environ.get("SSH_CONNECTION", "").split()
@@ -85,9 +87,10 @@ class Host:
             self._folder.remove()
 
     def _answer_request(self, channel: Any, method: str, *values: Any) -> None:
-        """Run the method of a request, and close the channel of its answers.
+        """Run the method `method` with the arguments `values`, and then close the `channel`.
 
-        If the method raises an error, the channel is closed with the reason.
+        The method sends its answers on the channel. If the method raises an error, the channel is
+        closed with the reason.
         """
         reason = None
         try:
@@ -109,7 +112,7 @@ class Host:
         channel.send("")
 
     def send_free_ports(self, channel: Any, count: int, address: str) -> None:
-        """Send `count` free ports at an address of this host."""
+        """Send the numbers of `count` free ports at `address`, which is an address of this host."""
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         channel.send(list(free_ports(count, address, family)))
 
@@ -117,8 +120,8 @@ class Host:
         """Run a worker to its end; send its replies as bytes, and then its Exit as JSON.
 
         `text` is the JSON of a StartRequest. The session sends further messages on the channel.
-        Bytes are a request to the worker. None asks whether a signal has stopped the worker, and is
-        answered by a bool. A text is an Ending, which says how to end the worker.
+        Bytes are a request to the worker. A text is an Ending, which says how to end the worker.
+        None requests a bool as the answer: whether a signal has stopped the worker.
         """
         request = wire.from_json(StartRequest, json.loads(text), "request")
         try:

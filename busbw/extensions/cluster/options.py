@@ -1,4 +1,4 @@
-"""The options of sessions that measure on several hosts."""
+"""The options of sessions that measure on several hosts: --hosts, --cluster, and their details."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 def _parse_scheduler(text: str) -> str:
     """Return the address of a Dask scheduler, or the absolute path of its scheduler file.
 
-    Raises ValueError for an address that is neither of tcp nor of tls.
+    Raises ValueError for an address that begins neither with ``tcp://`` nor with ``tls://``.
     """
     scheme, separator, place = text.partition("://")
     if not separator:
@@ -29,7 +29,10 @@ def _parse_scheduler(text: str) -> str:
 
 @argument_type
 def _parse_python(text: str) -> str:
-    """Return the interpreter that `text` names. Raises ValueError if a shell could misread it."""
+    """Return `text`, the command or path of a Python interpreter.
+
+    Raises ValueError if `text` has characters that a shell could misread, such as spaces.
+    """
     if not _PYTHON_NAME.fullmatch(text):
         raise ValueError(f"expected a command or a path without spaces, got {text!r}")
     return text
@@ -37,9 +40,9 @@ def _parse_python(text: str) -> str:
 
 @argument_type
 def parse_variables(text: str) -> frozenset[str]:
-    """Return the names of variables in a comma list; empty for ``none``.
+    """Return the names of environment variables in a comma list; an empty set for ``none``.
 
-    Raises ValueError for a word that is not the name of a variable.
+    Raises ValueError for a word that cannot be the name of a variable.
     """
     names = (
         frozenset(name.strip() for name in text.split(","))

@@ -1,6 +1,6 @@
-"""Reach hosts through the Dask workers that a user started there.
+"""Reach hosts through the Dask workers that a user started on the hosts.
 
-On each host a Dask actor starts a Python, in which the Host of busbw then runs.
+On each host a Dask actor (an object in a Dask worker) starts a Python, in which a Host then runs.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _READ_TIMEOUT_S = 5.0
 class HostPipe:
     """A Dask actor that starts a Python on its host, and passes bytes to and from this Python.
 
-    `code` is the program of the Python. The class is sent to the host by value, because busbw is
-    not installed there. When the client ends, Dask releases the actor, and the input of the Python
-    ends.
+    `python_code` is the program that the Python runs. The code of this class is sent to the host by
+    value, because busbw is not installed on the host. When the client ends, Dask releases the
+    actor, and the input of the Python ends.
     """
 
     def __init__(self, python_code: str) -> None:
@@ -69,14 +69,20 @@ class HostPipe:
         return None
 
     async def write(self, content: bytes) -> None:
+        """Write `content` to the input of the Python."""
         await asyncio.get_running_loop().sock_sendall(self._stream, content)
 
 
 class DaskLink:
-    """A connection to the Python on one host, over the actor of a Dask worker.
+    """A connection to a Python on another host, through an actor of a Dask worker.
 
-    `stream` is a socket on which this process talks to the Python. `address` is the address of the
-    host.
+    `stream` is a socket to the input and output of the Python.
+
+    Args:
+        client: Dask's client, which is connected to the scheduler.
+        actor: Dask's reference to the HostPipe on the host.
+        address: The address of the host, without a port.
+
     """
 
     def __init__(self, client: Any, actor: Any, address: str) -> None:
@@ -88,7 +94,7 @@ class DaskLink:
         )
 
     def reason(self) -> str:
-        """Return the reason why the connection has ended, for a message."""
+        """Return the reason why the connection has ended, as a clause for a message."""
         try:
             self._transfer.result(_POLL_S)
         except TimeoutError:
@@ -105,7 +111,10 @@ class DaskLink:
 
 
 async def _transfer_bytes(stream: socket.socket, actor: Any) -> None:
-    """Pass bytes between a socket of this process and an actor, until the actor ends."""
+    """Pass bytes in both directions between a socket of this process and a HostPipe.
+
+    Returns when the Python of the HostPipe ends.
+    """
     loop = asyncio.get_running_loop()
 
     async def upload() -> None:
@@ -124,11 +133,11 @@ async def _transfer_bytes(stream: socket.socket, actor: Any) -> None:
 
 
 class DaskEngine:
-    """Connects to hosts through the Dask workers of a scheduler.
+    """An engine that reaches hosts through the Dask workers of a scheduler.
 
     Args:
         scheduler: The address of the scheduler, or the path of its scheduler file.
-        count: The number of Dask workers to wait for.
+        count: The expected number of Dask workers.
         trusts_network: Whether the user accepts that everybody who reaches the scheduler can run
             code on its hosts.
 
@@ -147,8 +156,9 @@ class DaskEngine:
     def join(self, wait_s: float) -> Sequence[str]:
         """Connect to the scheduler, wait for its Dask workers, and return their names.
 
-        Raises HostError if the number of workers is not `count` after `wait_s` seconds, or if a
-        worker has a nanny. Raises IncomparableHostsError if the versions of Python or Dask differ.
+        Raises HostError if the number of workers is not the expected number after `wait_s` seconds,
+        or if a worker has a nanny (a process of Dask that restarts the worker). Raises
+        IncomparableHostsError if the versions of Python or Dask differ.
         """
         client = _connect_client(self._scheduler, wait_s, self._trusts_network)
         self._client = self._open_client.enter_context(client)
@@ -191,14 +201,16 @@ class DaskEngine:
         return DaskLink(self._client, actor, urlsplit(address).hostname or "")
 
     def close(self) -> None:
+        """Close Dask's client, so that Dask releases all actors."""
         self._open_client.close()
 
 
 def _connect_client(scheduler: str, wait_s: float, trusts_network: bool) -> Any:
-    """Connect to a scheduler, and return the client of Dask.
+    """Connect to a scheduler, and return Dask's client.
 
-    `wait_s` is how long to wait for a scheduler file, in seconds. Raises HostError if the scheduler
-    cannot be reached, or if strangers could run code through it and the user does not accept this.
+    `scheduler` is an address or the path of a scheduler file, for which this function waits up to
+    `wait_s` seconds. Raises HostError if the scheduler cannot be reached, or if strangers could run
+    code through the scheduler and the user does not accept this risk (`trusts_network`).
     """
     address = _scheduler_address(scheduler, wait_s)
     _check_protected(address, trusts_network)
@@ -213,9 +225,9 @@ def _connect_client(scheduler: str, wait_s: float, trusts_network: bool) -> Any:
 
 
 def _scheduler_address(scheduler: str, wait_s: float) -> str:
-    """Return `scheduler` if it is an address, or the address in the scheduler file of this name.
+    """Return `scheduler` if it is an address, or else the address in the scheduler file.
 
-    Raises HostError if the file cannot be read after `wait_s` seconds.
+    Raises HostError if the file still cannot be read after `wait_s` seconds.
     """
     end_s, path = time.monotonic() + wait_s, Path(scheduler)
     while "://" not in scheduler:
@@ -232,7 +244,11 @@ def _scheduler_address(scheduler: str, wait_s: float) -> str:
 
 
 def _check_protected(address: str, trusts_network: bool) -> None:
-    """Raise HostError if strangers who reach the scheduler could run code through it."""
+    """Raise HostError if strangers could run code through the scheduler at `address`.
+
+    Strangers cannot if the address has TLS or is on this machine. Nothing is raised if the user
+    trusts the network.
+    """
     parts = urlsplit(address)
     if not (parts.scheme == "tls" or parts.hostname in _LOOPBACK or trusts_network):
         raise HostError(
@@ -284,6 +300,9 @@ def _check_versions(client: Any, addresses: Mapping[str, str]) -> None:
 
 
 def _version_text(version: Any) -> str:
-    """Return a text with the versions of Python, such as 3.12, and of Dask."""
+    """Return a text with the versions of Python, such as 3.12, and of the package distributed.
+
+    `version` is Dask's description of the software of a process.
+    """
     python = ".".join(version["host"]["python"].split(".")[:2])
     return f"Python {python} and distributed {version['packages']['distributed']}"

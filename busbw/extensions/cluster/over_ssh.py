@@ -1,7 +1,7 @@
 """Reach hosts by ssh.
 
-busbw runs the user's ssh, with the user's configuration. It installs nothing on a host and opens no
-port. If ssh does not know the key of a host, the session ends with an error.
+busbw runs the user's ssh, with the user's configuration. busbw installs nothing on a host and opens
+no port. If ssh does not know the key of a host, the session ends with an error.
 """
 
 from __future__ import annotations
@@ -26,11 +26,18 @@ _SSH_OPTIONS = (
 
 
 class SshLink:
-    """A connection to the Python on one host, over a process of ssh.
+    """A connection to a Python on another host, through a process of ssh.
 
-    `stream` is a socket on which this process talks to the Python. The output of ssh and the errors
-    of the Python go into the log of the host `name` in `folder`. Raises OSError if ssh cannot be
-    started.
+    `stream` is a socket to the input and output of the Python.
+
+    Args:
+        command: The command line of ssh, which starts the Python.
+        folder: The folder for a log with the error messages of ssh and of the Python.
+        name: The name of the host, which is in the name of the log.
+
+    Raises:
+        OSError: ssh cannot be started.
+
     """
 
     # The address is unknown here: the Host sends the address at which sshd was reached.
@@ -55,7 +62,10 @@ class SshLink:
             raise
 
     def reason(self) -> str:
-        """Return the line of the log that says why ssh or the Python on its host ended."""
+        """Return the line of the log that says why ssh, or the Python on the host, ended.
+
+        Waits until ssh ends, for a few seconds at most.
+        """
         try:
             code = self._process.wait(_EXIT_TIMEOUT_S)
         except subprocess.TimeoutExpired:
@@ -65,7 +75,7 @@ class SshLink:
         return reason or f"ssh ended with exit status {code}"
 
     def close(self) -> None:
-        """Wait until ssh ends, whose input has ended; kill ssh if it takes too long."""
+        """Wait until ssh ends, and kill ssh after a few seconds; the input must have ended."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_EXIT_TIMEOUT_S)
         self._process.kill()
@@ -75,10 +85,10 @@ class SshLink:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SshEngine:
-    """Connects to hosts by ssh.
+    """An engine that reaches hosts by ssh, and starts a Python on each host.
 
-    Args:
-        hosts: The names of the hosts as ssh takes them, in the order of their ranks.
+    Attributes:
+        hosts: The names of the hosts for the command line of ssh, in the order of their ranks.
         folder: The private folder of the session, for logs.
         python: The interpreter on the hosts.
         environment: Environment variables to set on the hosts.
@@ -93,7 +103,7 @@ class SshEngine:
     shares_machines: bool = False
 
     def join(self, wait_s: float) -> Sequence[str]:
-        """Return the names of the hosts, which need no preparation."""
+        """Return the names of the hosts, without waiting: ssh needs no preparation."""
         return self.hosts
 
     def connect(self, name: str, wait_s: float) -> SshLink:

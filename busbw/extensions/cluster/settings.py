@@ -1,9 +1,9 @@
 """Read --hosts, --cluster and their options, and make the hosts of a session from them.
 
-`--hosts=tpu` are the hosts of the TPU slice to which this host belongs. On GKE and on some TPU VMs,
-environment variables name these hosts. Elsewhere Google's metadata server names them. The server is
-asked only if TPU chips are attached to this host. No framework is asked, because a framework waits
-forever for the other hosts.
+`--hosts=tpu` means the hosts of the TPU slice to which this host belongs. On GKE and on some TPU
+VMs, environment variables name these hosts. Elsewhere Google's metadata server names the hosts. A
+request is sent to the server only if TPU chips are attached to this host. A framework could name
+the hosts, too, but would wait forever for the other hosts.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ from busbw.session.option import expand_home
 from busbw.session.options import Options
 from busbw.storage import reraise_as
 
+# The environment variable, and the attribute of the metadata server, that name a slice's hosts.
 HOST_NAMES_VARIABLE = "TPU_WORKER_HOSTNAMES"
 ENDPOINTS_ATTRIBUTE = "worker-network-endpoints"
+# The variable, and its value, by which a user tells this host to use only its own chips.
 _ONLY_OWN_CHIPS = ("TPU_PROCESS_BOUNDS", "1,1,1")
 _SKIP_METADATA = "TPU_SKIP_MDS_QUERY"
 _METADATA_URL = "http://metadata.google.internal/computeMetadata/v1/instance/attributes/"
@@ -35,7 +37,7 @@ _METADATA_TIMEOUT_S = 2.0
 
 
 def fetch_metadata(name: str) -> str:
-    """Return an attribute of this machine from Google's metadata server.
+    """Return the text of an attribute of this machine, from Google's metadata server.
 
     `name` is the name of the attribute. Returns an empty text if no server answers.
     """
@@ -58,11 +60,17 @@ def find_slice_hosts(
     has_chips: Callable[[], bool] = has_tpu_chips,
     read_metadata: Callable[[str], str] = fetch_metadata,
 ) -> tuple[tuple[str, ...], str]:
-    """Return the hosts of the TPU slice, and the name of the variable or attribute that names them.
+    """Return the hosts of this TPU slice, and the variable or attribute that names the hosts.
 
-    There are no hosts if they are unknown, or if this host was told to use only its own chips.
-    `environment` are the environment variables of this process. The metadata server is asked by
-    `read_metadata`, and only if `has_chips` says that TPU chips are attached.
+    The tuple of hosts is empty if the hosts are unknown, or if the user told this host to use only
+    its own chips.
+
+    Args:
+        environment: The environment variables of this process.
+        has_chips: Returns whether TPU chips are attached to this host.
+        read_metadata: Returns an attribute of the metadata server. Not called without TPU chips, or
+            if environment variables decide.
+
     """
     name, only_own_chips = _ONLY_OWN_CHIPS
     if environment.get(name) == only_own_chips:
@@ -76,6 +84,7 @@ def find_slice_hosts(
 
 
 def _split_names(text: str) -> tuple[str, ...]:
+    """Return the words of a comma list, without empty words."""
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
@@ -87,10 +96,11 @@ _HOST_NAME = re.compile(r"(?!-)[A-Za-z0-9_.@:%/\[\]-]{1,255}")
 
 
 def hosts_of(values: Mapping[str, Any], environment: Mapping[str, str]) -> Hosts | None:
-    """Return the hosts on which a session measures; None without --hosts and --cluster.
+    """Return the Hosts on which a session measures; None without --hosts and --cluster.
 
-    `values` maps the names of options to their values, `environment` is the environment of this
-    process. Raises ValueError if an option is wrong or a package is missing.
+    `values` maps the names of options, such as ``host_python``, to their values. `environment` are
+    the environment variables of this process. Raises ValueError if an option is wrong or a package
+    is missing.
     """
     for option, package, read in (
         ("hosts", "execnet", _read_ssh_hosts),
@@ -107,7 +117,7 @@ def hosts_of(values: Mapping[str, Any], environment: Mapping[str, str]) -> Hosts
 
 
 def parse_hosts(text: str) -> tuple[str, ...]:
-    """Return the hosts that the value of --hosts names.
+    """Return the names of the hosts in `text`, the value of --hosts.
 
     `text` is a comma list, ``@FILE`` for a file with a host in each line, or ``tpu`` for the hosts
     of this TPU slice. Raises ValueError for an invalid name, a repeated name or no name.
@@ -132,9 +142,9 @@ def parse_hosts(text: str) -> tuple[str, ...]:
 
 
 def _read_host_file(name: str) -> tuple[str, ...]:
-    """Return the hosts in a file: a host in each line, and comments after ``#``.
+    """Return the names of the hosts in the file `name`: one host in each line.
 
-    Raises ValueError if the file cannot be read or names no host.
+    Comments begin with ``#``. Raises ValueError if the file cannot be read or names no host.
     """
     with reraise_as(ValueError, ValueError, where=f"@{name}: "):
         lines = storage.read(expand_home(name)).decode().splitlines()
@@ -145,7 +155,10 @@ def _read_host_file(name: str) -> tuple[str, ...]:
 
 
 def _read_ssh_hosts(values: Mapping[str, Any], environment: Mapping[str, str]) -> Hosts:
-    """Return the hosts of --hosts. Raises ValueError if the option is wrong."""
+    """Return the Hosts of --hosts, from the same arguments as `hosts_of`.
+
+    Raises ValueError if the option is wrong, or if the hosts cannot share --processes equally.
+    """
     with reraise_as(ValueError, ValueError, where="--hosts: "):
         hosts = parse_hosts(values["hosts"])
     count, processes = len(hosts), values.get("processes")
@@ -173,17 +186,20 @@ def _read_ssh_hosts(values: Mapping[str, Any], environment: Mapping[str, str]) -
 def forwarded_variables(
     names: frozenset[str] | None, environment: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the environment variables to copy to the hosts, with their values.
+    """Return the variables to copy to the hosts, with their values in `environment`.
 
-    `names` are the variables of --host-env. None, without the option, stands for the variables that
-    change the measured software, such as XLA_FLAGS. Variables that are not set are left out.
+    `names` are the variables that --host-env names. If `names` is None, the variables that change
+    the measured software are copied, such as XLA_FLAGS. Variables that are not set are left out.
     """
     names = variables.STACK_VARIABLES if names is None else names
     return {name: environment[name] for name in sorted(names) if name in environment}
 
 
 def _read_dask_hosts(values: Mapping[str, Any], environment: Mapping[str, str]) -> Hosts:
-    """Return the hosts of --cluster. Raises ValueError without --processes."""
+    """Return the Hosts of --cluster, from the same arguments as `hosts_of`.
+
+    Raises ValueError without --processes, which is the number of Dask workers.
+    """
     from .over_dask import DaskEngine
     from .transport import ClusterTransport
 
@@ -200,10 +216,10 @@ def _read_dask_hosts(values: Mapping[str, Any], environment: Mapping[str, str]) 
 
 
 def check_can_measure_alone(options: Options, has_chips: bool) -> None:
-    """Raise ValueError if TPUs of this host cannot be measured because its slice has more hosts.
+    """Raise ValueError if this host cannot measure its TPUs because its slice has more hosts.
 
-    `has_chips` is whether TPU chips are attached to this host. Returns for other devices, and if
-    the options name hosts.
+    `has_chips` is whether TPU chips are attached to this host. Nothing is raised for other devices,
+    for scripted frameworks, or if the options name hosts.
     """
     is_scripted = all(FRAMEWORKS[name].is_scripted for name in options.frameworks)
     may_be_tpu = options.device is Device.TPU or (options.device is None and has_chips)

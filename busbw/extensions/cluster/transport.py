@@ -1,7 +1,7 @@
 """Start and use workers on the hosts of a cluster, from the session.
 
 An engine (`over_ssh` or `over_dask`) runs a Python on each host, and connects a socket of this
-process to it. Over the socket execnet starts a Host, which takes the requests of the session.
+process to the Python. Over the socket execnet starts a Host, which takes the session's requests.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ def host_files(bundle: Bundle) -> dict[str, bytes]:
 
 
 class _LinkIO(SocketIO):
-    """An IO object of execnet that reads and writes the Unix socket of a Link to another Python.
+    """The object with which execnet reads and writes the Unix socket of a Link to another Python.
 
-    The initialization of execnet's class, which would set options of TCP, is replaced.
+    The constructor of execnet's class, which would set options of TCP, is replaced.
     """
 
     def __init__(self, stream: socket.socket) -> None:
@@ -83,11 +83,12 @@ class _LinkIO(SocketIO):
 
 
 class ClusterHost:
-    """A connection of the session to the Host on another host.
+    """The session's connection to a Host (busbw's process on another host).
 
     `link` is the connection to a Python on the host `name`. `first_message` is the message from
-    which `bootstrap` starts the Host. `lost` is the reason why the host no longer answers; it is
-    empty while the host answers. Raises HostError if the Host cannot be started.
+    which `bootstrap` starts the Host. Raises HostError if the Host cannot be started. `machine` is
+    the identity of the host's machine, or `name` if unknown. `lost` is the reason why the host no
+    longer answers, empty while the host answers.
     """
 
     def __init__(self, name: str, link: Link, first_message: FirstMessage) -> None:
@@ -104,7 +105,7 @@ class ClusterHost:
         self.address: str = greeting[1] or link.address
 
     def send_request(self, method: str, *values: Any) -> execnet.Channel | None:
-        """Request that the Host runs its method `method`, without waiting for the answer.
+        """Request that the Host runs its method `method` with `values`; do not wait for the answer.
 
         Returns the channel on which the Host sends answers, or None if the host is lost.
         """
@@ -119,7 +120,7 @@ class ClusterHost:
     def receive_answer(
         self, channel: execnet.Channel | None, timeout_s: float = _ANSWER_TIMEOUT_S
     ) -> Any:
-        """Wait for the next answer on the channel `channel`, and return it.
+        """Wait for the next answer on `channel`, and return the answer.
 
         Raises HostError if the method of the Host failed, and HostLostError if the host is lost or
         does not answer within `timeout_s` seconds.
@@ -138,9 +139,9 @@ class ClusterHost:
         raise HostLostError(self.lost)
 
     def disconnect(self, reason: str = "") -> None:
-        """End the connection, and keep the reason in `lost`.
+        """End the connection, and keep the reason in `lost`; do nothing if the host is lost.
 
-        An empty `reason` takes the reason from the link. Does nothing if the host is already lost.
+        If `reason` is empty, the link says the reason.
         """
         if not self.lost:
             self.lost = f"{self.name} is gone: {reason or self._link.reason()}"
@@ -148,10 +149,7 @@ class ClusterHost:
             self._link.close()
 
     def _start_host(self, first_message: FirstMessage) -> Any:
-        """Start the Host, and return its first message.
-
-        The message is the identity of the machine and its address, or a text with an error.
-        """
+        """Start the Host; return its greeting: (machine identity, address), or an error text."""
         # Reaching a host may take as long as starting the Python there, so the time is doubled.
         _set_receive_timeout(self._link.stream, 2 * _CONNECT_TIMEOUT_S)
         # With an interpreter in the specification, execnet sends itself to the Python.
@@ -167,7 +165,7 @@ def _set_receive_timeout(stream: socket.socket, timeout_s: float) -> None:
     """Let the kernel end each read of `stream` after `timeout_s` seconds; 0 sets no limit.
 
     A timeout of Python's socket would change the mode of the socket when the timeout is removed. A
-    read that execnet's thread begins at this moment would then fail with EAGAIN.
+    read that execnet's thread begins at that moment would then fail with EAGAIN.
     """
     timeval = struct.pack("@ll", *divmod(round(timeout_s * 1e6), 1_000_000))
     stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, timeval)
@@ -180,7 +178,7 @@ def _end_input(link: Link) -> None:
 
 
 class ClusterTransport(HostsTransport):
-    """Starts workers on the hosts of an engine, the same number on each host.
+    """A transport that starts workers on the hosts of an engine, the same number on each host.
 
     `bundle` has the files of busbw that are sent to the hosts.
     """
@@ -195,6 +193,7 @@ class ClusterTransport(HostsTransport):
         self._is_closed = threading.Event()
 
     def for_hosts(self, indices: Sequence[int]) -> ClusterTransport:
+        """Return a copy that shares all connections, and starts workers on these hosts only."""
         part = copy.copy(self)
         part._host_indices = tuple(indices)
         return part
@@ -279,7 +278,7 @@ class ClusterTransport(HostsTransport):
         return ClusterHost(name, link, self._first_message)
 
     def _reachable_host(self, index: int) -> ClusterHost:
-        """Return the connection to a host, after connecting again if the host was lost.
+        """Return the connection to the host `index`, after connecting again if the host was lost.
 
         Raises HostLostError if the host cannot be reached again.
         """
@@ -308,7 +307,7 @@ class ClusterTransport(HostsTransport):
 def _lock_host(
     host: ClusterHost, wait_s: float, report: Callable[[str], None] = lambda text: None
 ) -> None:
-    """Lock a host until its session ends.
+    """Lock the machine of a host until this session ends.
 
     `report` is called with a sentence before waiting for another session. Raises HostError if the
     other session does not end within `wait_s` seconds.
@@ -321,10 +320,10 @@ def _lock_host(
 
 
 class RemoteWorker(Worker):
-    """A worker process on the host of `host`, started by `request`.
+    """A worker process on another host: the connection `host` starts the worker of `request`.
 
-    A thread of execnet queues each message of the host. It also writes a byte into a socket, so
-    that the descriptor of the socket becomes readable.
+    A thread of execnet queues each message of the host, and writes a byte into a socket, so that
+    the descriptor of the socket becomes readable.
     """
 
     def __init__(self, host: ClusterHost, request: StartRequest) -> None:
@@ -366,13 +365,13 @@ class RemoteWorker(Worker):
         return self._exit or Exit(exit_code=None, host_loss=self._cluster_host.lost)
 
     def _send_message(self, message: bytes | str | None) -> None:
-        # Sending fails if the process has ended or its host is lost. A queued message says so.
+        """Send a message; ignore errors, because a queued message says that the process ended."""
         if self._channel is not None and self._exit is None:
             with contextlib.suppress(OSError):
                 self._channel.send(message)
 
     def _queue_message(self, message: bytes | str | bool | None) -> None:
-        """Queue a message of the host; execnet calls this in a thread of its own."""
+        """Queue a message of the host; execnet calls this method in a thread of its own."""
         self._messages.put(message)
         # Sending fails if `wait` has already closed the socket.
         with contextlib.suppress(OSError):
@@ -382,7 +381,7 @@ class RemoteWorker(Worker):
         """Return the next message of the type `kind`, and discard other messages before it.
 
         Returns None if the process has ended or its host is lost. If the host sends nothing for
-        `timeout_s` seconds, the connection to it is ended.
+        `timeout_s` seconds, the connection to the host is ended.
         """
         while self._exit is None and not self._cluster_host.lost:
             try:

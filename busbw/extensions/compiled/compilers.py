@@ -1,8 +1,8 @@
 """Start the compilers of a session, and compile cases in several workers at once.
 
 Each worker compiles a single case at a time. Compiling is not timed, so it may use all processors.
-A compiler that crashes or hangs costs a process and a case, and a new worker compiles the other
-cases.
+If a compiler crashes or hangs, only the case that it was compiling fails. A new worker compiles the
+other cases.
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ COMPILER_ENVIRONMENT = {
 
 
 def compiler_labels(options: Options) -> tuple[str, ...]:
-    """Return the labels of the compilers; a single compiler has the empty label."""
+    """Return the label of each compiler that the session uses, such as ``libtpu0.0.42``.
+
+    Only several versions in --libtpu make several compilers. A single compiler has the empty label.
+    """
     versions = options.extra.get("libtpu", ())
     return tuple(f"libtpu{version}" for version in versions) if len(versions) > 1 else ("",)
 
@@ -72,9 +75,10 @@ def compile_cache_folder(options: Options) -> Path | None:
 
 
 def compiler_worker_specs(options: Options) -> dict[str, WorkerSpec]:
-    """Return how the workers of each compiler are started, by the label of the compiler.
+    """Return the WorkerSpec that starts the workers of each compiler, by the compiler's label.
 
-    Raises UsageError if a release of libtpu is missing and cannot be downloaded.
+    The versions of libtpu that --libtpu names are downloaded first, if necessary. Raises UsageError
+    if a version is missing and cannot be downloaded.
     """
     # A session that compiles has a single framework.
     framework = options.frameworks[0]
@@ -95,8 +99,9 @@ def compiler_worker_specs(options: Options) -> dict[str, WorkerSpec]:
 
 
 def download_libtpu(version: str, cache: Path | None) -> Path:
-    """Download a version of libtpu with uv, unless `cache` contains it, and return its library.
+    """Download a version of libtpu with uv, and return the path of the file ``libtpu.so``.
 
+    `cache` is the folder into which the version is downloaded, unless `cache` contains the version.
     Raises UsageError, with the message of uv, if the version cannot be downloaded, or if `cache` is
     None.
     """
@@ -119,8 +124,13 @@ def download_libtpu(version: str, cache: Path | None) -> Path:
 class Job:
     """A case to compile for a topology.
 
-    `compiler` is the label of the compiler. `key` is the environment of the case, and `baseline`
-    the stored program of the case; None if nothing is stored.
+    Attributes:
+        case: The case on the devices of the topology.
+        topology: The chips for which the case is compiled.
+        key: The environment key of the case, which selects its baseline.
+        compiler: The label of the compiler; empty if the session has a single compiler.
+        baseline: The stored program of the case; None if no program is stored.
+
     """
 
     case: Case
@@ -132,11 +142,15 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Compilation(CollectedSession):
-    """The cases to compile, and the results so far.
+    """A session that compiles: its cases, its compilers, and the programs so far.
 
-    `compilers` maps the label of a compiler and the name of a topology to the compiler. `jobs` maps
-    each case to its job; a case whose compiler does not support the topology has no job. `results`
-    maps each compiled case to its program, or to the failure of the compiler.
+    Attributes:
+        specs: The selected cases.
+        jobs: Maps each case to its job. A case whose compiler does not support the topology has no
+            job.
+        compilers: Maps each pair of a compiler label and a topology name to the compiler.
+        results: Maps each compiled case to its program, or to the failure of the compiler.
+
     """
 
     specs: tuple[CompileSpec, ...]
@@ -147,11 +161,15 @@ class Compilation(CollectedSession):
 
 @dataclass
 class ParallelCompiler:
-    """Compiles jobs with up to `worker_count` processes at once.
+    """The worker processes that compile the jobs of a session, several at once.
 
-    `worker_specs` maps the label of each compiler to the way in which its workers are started. A
-    worker that does not answer within `timeout_s` is killed. `cache` is the folder that keeps
-    compiled programs between sessions; None to keep nothing.
+    Attributes:
+        executor: Starts and stops the workers.
+        worker_specs: Maps the label of each compiler to the WorkerSpec that starts its workers.
+        worker_count: The largest number of workers that compile at the same time.
+        timeout_s: A worker that does not answer within this number of seconds is killed.
+        cache: The folder that keeps compiled programs between sessions; None to keep nothing.
+
     """
 
     executor: Executor
@@ -164,9 +182,9 @@ class ParallelCompiler:
     _launch_numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def describe_compilers(self, compiler: str, topologies: Sequence[Topology]) -> list[Compiler]:
-        """Return the compiler with the label `compiler` as it is for each of the topologies.
+        """Return, for each of `topologies`, the compiler with the label `compiler`.
 
-        If a worker does not start or ends, the reason is in `missing` of the result.
+        If no worker answers, the field `missing` of the returned Compiler contains the reason.
         """
         compilers = []
         with self.executor:
@@ -194,6 +212,7 @@ class ParallelCompiler:
                 raise
 
     def _compile_job(self, job: Job) -> CompiledProgram | Failure:
+        """Let the worker of this thread compile `job`; return the program, or why it failed."""
         cache = str(self.cache) if self.cache else ""
         values = {"topology": job.topology, "case": job.case, "cache": cache}
         return self._ask_worker(
@@ -201,10 +220,16 @@ class ParallelCompiler:
         )
 
     def _ask_worker(self, compiler: str, request: Request[T], activity: str) -> T | Failure:
-        """Return the reply of this thread's worker to a request, or why there is no reply.
+        """Send `request` to this thread's worker, and return the reply, or why there is no reply.
 
-        If the worker has ended, a new worker is started. `activity` describes the request in
-        messages.
+        Each thread has a worker for each compiler. If the worker has ended, a new worker is
+        started.
+
+        Args:
+            compiler: The label of the worker's compiler.
+            request: The request to the worker.
+            activity: The activity of the worker, for messages, such as ``compiling``.
+
         """
         thread_and_compiler = threading.get_ident(), compiler
         if thread_and_compiler not in self._groups or self._groups[thread_and_compiler].has_ended:

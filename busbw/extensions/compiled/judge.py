@@ -57,14 +57,14 @@ def judge_compiled_case(
     *,
     release: str = "",
 ) -> CompiledVerdict:
-    """Return the verdict on a case.
+    """Return the verdict on a case: whether its compiled program differs from an earlier program.
 
     Args:
         spec: The case as it was selected.
         case: The case on the devices of the topology.
         result: The compiled program, or the failure of the compiler.
-        baseline: The earlier program; None if there is no such program.
-        settings: How the user wants the program to be judged.
+        baseline: The earlier program of the case; None if no earlier program is known.
+        settings: The options of the user that decide which differences fail.
         release: The release of the compiler that produced `result`.
 
     """
@@ -88,6 +88,12 @@ def _judge_failure(
     baseline: CompiledBaseline | None,
     settings: CompileJudgingSettings,
 ) -> CompiledVerdict:
+    """Return `verdict`, completed for a case that the compiler did not compile.
+
+    A program that needs more memory than the chip has (OUT_OF_MEMORY) fails the case if the program
+    of `baseline` fitted, or if a baseline is required and missing. An outcome that is going to be
+    stored does not fail. Every other kind of failure fails the case.
+    """
     text = failure.first_line
     if failure.kind is not FailureKind.OUT_OF_MEMORY:
         is_refused = failure.kind is FailureKind.COMPILE_ERROR
@@ -120,6 +126,7 @@ def _judge_program(
     baseline: CompiledBaseline | None,
     settings: CompileJudgingSettings,
 ) -> CompiledVerdict:
+    """Return `verdict`, completed by the comparison of the program `now` with `baseline`."""
     requires_baselines = settings.requires_baselines and not settings.is_stored
     if baseline is None:
         text = f"{now.algorithm_text}; nothing to compare with"
@@ -159,7 +166,8 @@ def program_differences(
 ) -> tuple[Difference, ...]:
     """Return all differences between two programs of a case: first the algorithm, last the memory.
 
-    Memory that shrank or hardly grew is no difference.
+    More memory is a difference only above MEMORY_GROWTH and LEAST_MEMORY_GROWTH_BYTES. Less memory
+    is no difference.
     """
     if old_program.uses or new_program.uses:
         differences = collective_differences(old_program.uses, new_program.uses)
@@ -171,6 +179,10 @@ def program_differences(
 def _property_differences(
     old_program: CompiledProgram, new_program: CompiledProgram
 ) -> Iterator[Difference]:
+    """Yield a Difference for each property, such as the algorithm, that the programs do not share.
+
+    The needed memory is not among these properties.
+    """
     old, new = _property_texts(old_program), _property_texts(new_program)
     for name in {**old, **new}:
         before, after = old.get(name, ""), new.get(name, "")
@@ -191,12 +203,14 @@ def _property_texts(program: CompiledProgram) -> dict[str, str]:
 
 
 def _counts_text(counts: Mapping[str, int]) -> str:
+    """Return a text of the count of each kind, such as ``2 all-gather, 1 copy``."""
     return ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
 
 
 def _memory_differences(
     old_program: CompiledProgram, new_program: CompiledProgram
 ) -> Iterator[Difference]:
+    """Yield a Difference for each size of memory that grew by more than the allowed growth."""
     for name, field in _MEMORY_FIELDS.items():
         old_bytes, new_bytes = getattr(old_program, field), getattr(new_program, field)
         if new_bytes > old_bytes + max(MEMORY_GROWTH * old_bytes, LEAST_MEMORY_GROWTH_BYTES):
@@ -209,7 +223,8 @@ def _memory_differences(
 def judge_compiled_session(verdicts: Sequence[CompiledVerdict]) -> SessionVerdict:
     """Return the verdict on a session that compiled, from the verdicts on its cases.
 
-    The outcome is NO_VERDICT if nothing was compiled.
+    The outcome is NO_VERDICT if nothing was compiled. A case that runs out of memory as expected
+    counts as compiled.
     """
     # `expected` is set only for a case that runs out of memory.
     is_compiled = any(verdict.expected or verdict.program.now for verdict in verdicts)

@@ -1,4 +1,4 @@
-"""Compile-only checks as a session mode: collect, compile, judge, write and show their cases."""
+"""Compile-only checks (`--topology`) as a session mode: collect, compile, judge and show cases."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _COMPILING_FRAMEWORKS = ("jax", "fake")
 def mode_of(options: Options) -> Mode | None:
     """Return the session mode that compiles cases and measures nothing; None without --topology.
 
-    Raises UsageError if an option is wrong or does not go with --topology.
+    Raises UsageError if an option is wrong or cannot be used with --topology.
     """
     if "topology" not in options.extra:
         return None
@@ -84,7 +84,7 @@ def mode_of(options: Options) -> Mode | None:
 
 
 def _check_options(options: Options) -> None:
-    """Raise UsageError if an option does not go with --topology."""
+    """Raise UsageError if the value of an option cannot be used with --topology."""
     if options.names_frameworks and not set(options.frameworks) <= set(_COMPILING_FRAMEWORKS):
         raise UsageError(
             f"--frameworks: expected jax with --topology, got {','.join(options.frameworks)!r}"
@@ -98,6 +98,10 @@ def _check_options(options: Options) -> None:
 
 
 def _select_specs(options: Options) -> tuple[CompileSpec, ...]:
+    """Return a CompileSpec of each case for each topology and each compiler.
+
+    The cases are the programs that --program names, or else the collectives that options select.
+    """
     specs = tuple(program_spec(options.frameworks[0], name) for name in program_sources(options))
     return tuple(
         convert_to(CompileSpec, spec, topology=topology.name, compiler=label)
@@ -108,11 +112,11 @@ def _select_specs(options: Options) -> tuple[CompileSpec, ...]:
 
 
 def program_spec(framework: str, source: str) -> CaseSpec:
-    """Return the CaseSpec that compiles a user's program, with the program's name as its strategy.
+    """Return the CaseSpec of a user's program; its strategy is the name of the program.
 
-    `source` names the program as --program does.
+    `source` is the value of --program, such as ``train.py:step``.
     """
-    # A program has many payloads. The value 1 is a placeholder, because a document must have one.
+    # A program has many payloads. The value 1 is a placeholder: a document needs a payload.
     return CaseSpec(
         framework=framework,
         payload_bytes=1,
@@ -123,10 +127,12 @@ def program_spec(framework: str, source: str) -> CaseSpec:
 
 
 def _tables_of(judged_session: JudgedSession, verbose: bool) -> Tables:
+    """Return the tables of the compiled programs, without lines that explain the tables."""
     return compiled_tables(compiled_verdicts(judged_session)), ()
 
 
 def _junit_properties(verdict: Verdict, judged_session: JudgedSession | None) -> dict[str, object]:
+    """Return the properties of a case in the JUnit XML file, by name; unknown values are None."""
     program = verdict.program if isinstance(verdict, CompiledVerdict) else None
     return {
         "outcome": verdict.outcome.value,
@@ -142,7 +148,7 @@ def _junit_properties(verdict: Verdict, judged_session: JudgedSession | None) ->
 def compile_and_judge(
     collected_session: CollectedSession, executor: Executor, display: Display
 ) -> JudgedSession:
-    """Compile the selected cases with all processors, and judge the programs.
+    """Compile the selected cases, in a worker for each processor, and judge the programs.
 
     Raises UsageError if a release of libtpu is missing and cannot be downloaded, if a topology has
     no compiler or cannot run a case, if a baseline cannot be read, or if accepted programs could
@@ -179,9 +185,10 @@ def compile_and_judge(
 def _find_compilers(
     parallel: ParallelCompiler, specs: Sequence[CompileSpec], topologies: Sequence[Topology]
 ) -> dict[tuple[str, str], Compiler]:
-    """Return each compiler for each selected topology, by its label and the name of the topology.
+    """Return the compilers of the selected topologies, by (compiler label, topology name).
 
-    Raises UsageError if no compiler supports one of the topologies.
+    If a compiler does not support a topology, its field `missing` says why. Raises UsageError if a
+    topology is not supported by any compiler.
     """
     topology_names = {spec.topology for spec in specs}
     selected = [topology for topology in topologies if topology.name in topology_names]
@@ -202,15 +209,16 @@ def _find_jobs(
     specs: Sequence[CompileSpec],
     compilers: Mapping[tuple[str, str], Compiler],
 ) -> dict[CompileSpec, Job]:
-    """Return the job of each case whose compiler supports the topology, with its stored program.
+    """Return a job for each case whose compiler supports the topology, with the stored program.
 
-    Raises UsageError if a topology cannot run a case, if a baseline cannot be read, or if accepted
-    programs could not be written.
+    `compilers` maps (compiler label, topology name) to the compiler. Raises UsageError if a
+    topology cannot run a case, if a baseline cannot be read, or if accepted programs could not be
+    written.
     """
     jobs: dict[CompileSpec, Job] = {}
     topologies = {topology.name: topology for topology in options.extra["topology"]}
     roots = (options.baselines, shipped_folder("baselines"))
-    # Compiling may take long: files are checked first, so that a damaged file is found early.
+    # Compiling may take long: files are checked first, so that a damaged file is reported early.
     with usage_error(document.BaselineError, OutputError, OSError):
         for spec in specs:
             devices = compilers[spec.compiler, spec.topology].devices
@@ -234,17 +242,17 @@ def _find_jobs(
 
 
 def case_on(spec: CompileSpec, devices: DeviceSet) -> tuple[Case, EnvironmentKey]:
-    """Return the Case of `spec` on `devices`, which need not be attached, and its environment.
+    """Return the Case of `spec` on `devices`, and the environment key of its baselines.
 
-    Raises GridError if the devices cannot run the case, such as a mesh that does not fit their
-    hosts.
+    The devices need not be attached. Raises GridError if the devices cannot run the case, for
+    example if the mesh of the case does not fit their hosts.
     """
     target = grid.Target(device=devices.device, reason="", device_sets={spec.framework: devices})
     return grid.case_and_key(spec, target)
 
 
 def judge_programs(compilation: Compilation) -> JudgedSession:
-    """Return the verdicts on all cases.
+    """Return the session with the verdict on each case.
 
     The programs of the first compiler are compared with the baselines. The programs of each further
     compiler are compared with the programs of the compiler before it. A case is skipped if its
@@ -283,10 +291,10 @@ def judge_programs(compilation: Compilation) -> JudgedSession:
 def _judging_settings(
     options: Options, baseline: CompiledBaseline | None, *, is_first: bool
 ) -> CompileJudgingSettings:
-    """Return how a program is compared with `baseline`.
+    """Return the settings by which a program is compared with `baseline`.
 
-    Baselines are required only for the first compiler (`is_first`), because only its programs are
-    compared with baselines.
+    `is_first` says whether the first compiler made the program. Only the programs of the first
+    compiler are compared with stored baselines, so --require-baselines affects no other programs.
     """
     update = options.update_baselines
     return CompileJudgingSettings(
@@ -299,10 +307,14 @@ def _judging_settings(
 def baseline_from(
     case: Case, result: CompiledProgram | Failure, release: str, date: str
 ) -> CompiledBaseline | None:
-    """Return the baseline that stores a result; None if the result is a failure.
+    """Return the baseline that stores a result; None for a failure other than OUT_OF_MEMORY.
 
-    OUT_OF_MEMORY is the only failure that can be stored. `release` is the release of the compiler,
-    and `date` the day of the session.
+    Args:
+        case: The case on the devices of the topology.
+        result: The compiled program, or the failure of the compiler.
+        release: The release of the compiler, such as ``libtpu 0.0.42.1``.
+        date: The day of the session.
+
     """
     program = result if isinstance(result, CompiledProgram) else None
     if isinstance(result, Failure) and result.kind is not FailureKind.OUT_OF_MEMORY:
@@ -311,9 +323,10 @@ def baseline_from(
 
 
 def accept_programs(judged_session: JudgedSession) -> JudgedSession:
-    """Store the programs as --update-baselines requests, and return the session with the changes.
+    """Store the programs that --update-baselines accepts as the new baselines.
 
-    Cases that are out of memory are stored, too. Failed cases are not stored.
+    Returns the session with the tables of the changed baselines. Cases that are out of memory are
+    stored, too. Failed cases are not stored.
     """
     compilation = judged_session.observations
     if not isinstance(compilation, Compilation):

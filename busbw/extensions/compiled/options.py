@@ -1,4 +1,4 @@
-"""The options of compile-only checks."""
+"""The options of compile-only checks: `--topology` and the options that need `--topology`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ _GROUP = "busbw: compile without hardware, measure nothing"
 
 @argument_type
 def parse_topology_names(text: str) -> tuple[Topology, ...]:
-    """Return the topologies in a comma list of names and of families, each once."""
+    """Return the topologies that a comma list names, each topology once.
+
+    A word of the list is the name of a topology, such as ``v5e:2x4``, or of a set of topologies:
+    ``all``, ``tpu`` or ``gpu``. Raises ValueError if a word is unknown.
+    """
     # Sessions without --topology do not wait for the tables of chips.
     from .topologies import parse_topologies
 
@@ -26,7 +30,10 @@ def parse_topology_names(text: str) -> tuple[Topology, ...]:
 
 @argument_type
 def parse_libtpu_versions(text: str) -> tuple[str, ...]:
-    """Return the versions in a comma list, each once. Raises ValueError if a version is invalid."""
+    """Return the versions of libtpu in a comma list, each once, in their normal form.
+
+    Raises ValueError if a version is invalid.
+    """
     return tuple(dict.fromkeys(str(Version(word)) for word in text.split(",") if word))
 
 

@@ -1,8 +1,8 @@
-"""Show, write and read what a session compiled: tables, JSON results, and baselines of programs.
+"""Show, write and read compiled programs: tables, JSON results, and baselines of programs.
 
 Baselines of programs are in a folder below the folder of baselines with times. The files have the
-layout of baseline files with times: a line for each payload. They list no sessions, because a
-compiler makes the same program every time.
+layout of baseline files with times: a line for each payload. But the files list no sessions,
+because a compiler makes the same program every time.
 """
 
 from __future__ import annotations
@@ -48,9 +48,13 @@ _DOCUMENT = "busbw compiled baselines"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProgramLine(StoredLine):
-    """The program that the compiler `release` made for a payload on `date`.
+    """A line of a file of stored programs: the program for a payload.
 
-    `compiled` is None if the program did not fit into the memory of the chip.
+    Attributes:
+        release: The release of the compiler that made the program, such as ``libtpu 0.0.42.1``.
+        date: The day on which the program was compiled.
+        compiled: The program; None if the program did not fit into the memory of the chip.
+
     """
 
     release: str
@@ -60,7 +64,13 @@ class ProgramLine(StoredLine):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProgramFile(StoredFile):
-    """A file of stored programs, with a line for each payload."""
+    """A file of stored programs of a strategy on a topology.
+
+    Attributes:
+        document: The name of this kind of file.
+        entries: The lines of the file, each with the program for a payload.
+
+    """
 
     document: str = _DOCUMENT
     entries: tuple[ProgramLine, ...]
@@ -71,7 +81,7 @@ StoredPrograms = Mapping[tuple[object, ...], CompiledBaseline]
 
 
 def read_programs(path: Path) -> tuple[ProgramFile, StoredPrograms]:
-    """Return the file at `path`, and its programs.
+    """Return the file of stored programs at `path`, and its programs by `Case.line_key`.
 
     Raises BaselineError if the file cannot be read or is not a file of programs.
     """
@@ -83,10 +93,10 @@ def read_programs(path: Path) -> tuple[ProgramFile, StoredPrograms]:
 
 
 def file_text(key: EnvironmentKey, programs: StoredPrograms) -> str:
-    """Return the text of a file of `programs`, in the order of their cases.
+    """Return the text of the file that stores `programs`, in the order of their keys.
 
     The order is fixed so that a review shows only the lines that changed. `key` is the environment
-    of the file.
+    key of all programs.
     """
     baselines = [programs[name] for name in sorted(programs)]
     entries = (
@@ -103,19 +113,20 @@ def file_text(key: EnvironmentKey, programs: StoredPrograms) -> str:
 
 
 def find_program(root: Path, key: EnvironmentKey, case: Case) -> CompiledBaseline | None:
-    """Return the program of a case that is stored below `root`; None if there is no such program.
+    """Return the stored program of a case; None if no program is stored.
 
-    `key` is the environment of the case. Raises BaselineError if the file cannot be read or is
-    damaged.
+    `root` is the folder of baselines, and `key` the environment key of the case. Raises
+    BaselineError if the file of the program cannot be read or is damaged.
     """
     path = store.baseline_path(root / FOLDER, key, case)
     return _read_stored(path, key, case).get(case.line_key)
 
 
 def _read_stored(path: Path, key: EnvironmentKey, case: Case) -> StoredPrograms:
-    """Return the programs of the file at `path`; empty if there is no such file.
+    """Return the programs in the file at `path` by `Case.line_key`; empty without such a file.
 
-    Raises BaselineError if the file is damaged or does not belong to the case and its environment.
+    Raises BaselineError if the file is damaged, or if its contents are not for the case `case` in
+    the environment `key`.
     """
     if not store.path_exists(path):
         return {}
@@ -127,11 +138,16 @@ def _read_stored(path: Path, key: EnvironmentKey, case: Case) -> StoredPrograms:
 def save_programs(
     root: Path, accepted_programs: Sequence[tuple[EnvironmentKey, CompiledBaseline]]
 ) -> list[ChangeRow]:
-    """Write the accepted programs below the folder `root`, and return the changes.
+    """Write the accepted programs into the baselines, and return a row for each changed program.
 
-    An unchanged program is not written again. Files are read again under a lock, so that programs
-    of other cases are kept. Raises BaselineError if a file cannot be read, and OSError if a file
-    cannot be written.
+    A program that differs from the stored program only in its date is not written again. Files are
+    read again under a lock, so that programs of other cases are kept. Raises BaselineError if a
+    file cannot be read, and OSError if a file cannot be written.
+
+    Args:
+        root: The folder of baselines.
+        accepted_programs: Pairs of an environment key and the program to store.
+
     """
     changes: list[ChangeRow] = []
     changed: dict[Path, tuple[EnvironmentKey, StoredPrograms]] = {}
@@ -161,7 +177,10 @@ _COLUMNS = (
 
 
 def compiled_tables(verdicts: Sequence[CompiledVerdict]) -> list[Table]:
-    """Return a table for each topology and release, with the collectives of programs below it."""
+    """Return the tables of compiled cases: a table for each topology, family and release.
+
+    The tables of the collectives in users' programs follow the table of their cases.
+    """
     tables = []
     for name, group in itertools.groupby(verdicts, key=_table_title):
         alike = list(group)
@@ -178,12 +197,14 @@ def compiled_tables(verdicts: Sequence[CompiledVerdict]) -> list[Table]:
 
 
 def _table_title(verdict: CompiledVerdict) -> str:
+    """Return the title of a case's table: the topology, the family and the compiler's release."""
     case, release = verdict.case, verdict.program.release or verdict.spec.compiler
     family = f": {case.family_name}, {case.ranks} ranks" if case is not None else ""
     return f"{verdict.spec.topology}{family}" + (f" by {release}" if release else "")
 
 
 def _compiled_row(verdict: CompiledVerdict) -> Row:
+    """Return the row of a case, with notes on its differences or the reason for its outcome."""
     program = verdict.program
     notes = tuple(TextLine(difference.text) for difference in program.differences)
     if not notes and verdict.outcome not in QUIET_OUTCOMES:
@@ -201,7 +222,22 @@ DOCUMENT = "busbw compiled results"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompiledCase:
-    """A case in the document: its verdict, and the `id` of its test."""
+    """A case in the document that `--results` writes with `--topology`.
+
+    A field that is not listed here is the field of CompiledVerdict with the same name.
+
+    Attributes:
+        id: The id of the case's test in pytest.
+        topology: The name of the topology for which the case is compiled.
+        compiler: The label of the compiler; empty if the session has a single compiler.
+        spec: The case as it was selected.
+        failed: Whether the test of the case fails.
+        text: The reason for the outcome.
+        case: The case on the devices of the topology; None if the case was not compiled.
+        expected: Whether the case ran out of memory as expected.
+        program: The compiled program, compared with an earlier program.
+
+    """
 
     id: str
     topology: str
@@ -219,7 +255,14 @@ class CompiledCase:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompiledResults(SessionDocument):
-    """The document that `--results` writes with `--topology`. All sizes are in bytes."""
+    """The document that `--results` writes with `--topology`.
+
+    Attributes:
+        document: The name of this kind of document.
+        compilers: A Compiler for each topology and each compiler label.
+        cases: The selected cases with their verdicts.
+
+    """
 
     document: str = DOCUMENT
     compilers: tuple[Compiler, ...]
@@ -227,7 +270,7 @@ class CompiledResults(SessionDocument):
 
 
 def results_json(judged_session: JudgedSession) -> str:
-    """Return the session as a JSON document, in which ``~`` replaces home directories."""
+    """Return the text of the session's JSON document, in which ``~`` replaces the home folder."""
     programs = judged_session.observations
     document = wire.to_json(
         CompiledResults(
@@ -242,7 +285,11 @@ def results_json(judged_session: JudgedSession) -> str:
 
 
 def compiled_verdicts(judged_session: JudgedSession) -> tuple[CompiledVerdict, ...]:
-    """Return the verdicts on all cases as CompiledVerdicts, even if the session ended early."""
+    """Return the verdicts on all cases as CompiledVerdicts.
+
+    In a session that ended before it compiled, the verdicts are of the class Verdict. Such verdicts
+    are converted to CompiledVerdicts without a program.
+    """
     return tuple(
         verdict if isinstance(verdict, CompiledVerdict) else convert_to(CompiledVerdict, verdict)
         for verdict in judged_session.verdicts.values()
@@ -250,7 +297,7 @@ def compiled_verdicts(judged_session: JudgedSession) -> tuple[CompiledVerdict, .
 
 
 def compiled_case_of(verdict: CompiledVerdict) -> CompiledCase:
-    """Return the CompiledCase that stands for a verdict in the results document."""
+    """Return the case of the results document that contains the values of `verdict`."""
     return convert_to(
         CompiledCase,
         verdict,
@@ -263,13 +310,21 @@ def compiled_case_of(verdict: CompiledVerdict) -> CompiledCase:
 
 @dataclass(frozen=True, kw_only=True)
 class CompiledSessionRecord(SessionRecord):
-    """A session that compiled and measured nothing, as it was read from a document."""
+    """A session that compiled and measured nothing, as it was read from a document.
+
+    Attributes:
+        host: The name of the host that ran the session.
+        compilers: A Compiler for each topology and each compiler label.
+        verdicts: The verdicts on the cases.
+
+    """
 
     host: str
     compilers: tuple[Compiler, ...]
     verdicts: tuple[CompiledVerdict, ...]
 
     def describe_session(self) -> SessionDescription:
+        """Return the title, the facts and the tables of the session, for a summary or a page."""
         topologies = dict.fromkeys(verdict.spec.topology for verdict in self.verdicts)
         releases = dict.fromkeys(compiler.release for compiler in self.compilers)
         return SessionDescription(
@@ -286,9 +341,10 @@ class CompiledSessionRecord(SessionRecord):
 
 
 def session_from(document: object, name: str) -> CompiledSessionRecord:
-    """Return the session in a JSON document; `name` is the path of the file.
+    """Return the session that is stored in `document`, the parsed JSON of a results file.
 
-    Raises WireError if the document does not hold valid results of this kind.
+    `name` is the path of the file. Raises WireError if the document is not a valid document of a
+    session with --topology.
     """
     wire.check_document(document, DOCUMENT, "record it again with --results")
     results = wire.from_json(CompiledResults, document, "document")
@@ -306,9 +362,10 @@ def session_from(document: object, name: str) -> CompiledSessionRecord:
 
 
 def _verdict_from(compiled_case: CompiledCase, location: str) -> CompiledVerdict:
-    """Return the verdict in a case of a document.
+    """Return the verdict that a case of the results document contains.
 
-    Raises WireError, with the `location` in the document, if the case is not valid.
+    Raises WireError if the case is not valid. The message contains `location`, the place of the
+    case in the document, such as ``cases[0]``.
     """
     verdict = convert_to(
         CompiledVerdict,

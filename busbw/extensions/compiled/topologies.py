@@ -1,9 +1,9 @@
 """Find topologies by names such as ``v5e:2x4`` and ``h100:8``, to compile without the chips.
 
 The slices of TPUs are listed at https://cloud.google.com/tpu/docs (system architecture, "TPU
-configurations"); a shape counts chips along its axes. Figures of GPUs are from the CUDA programming
-guide (appendix "Compute Capabilities"), data sheets and the driver. Their names are fields of XLA's
-``GpuTargetConfigProto`` and ``device_description.proto``.
+configurations"). A shape such as ``2x4`` counts chips along each axis. The numbers of each GPU are
+from the CUDA programming guide (appendix "Compute Capabilities"), data sheets and the driver. XLA
+names these numbers in ``GpuTargetConfigProto`` and ``device_description.proto``.
 """
 
 from __future__ import annotations
@@ -30,10 +30,17 @@ _CHIP_CONFIGS = {"v4": "megacore"}
 class Gpu:
     """A GPU chip for which programs can be compiled.
 
-    The names of its topologies begin with `name`. `device_kind` is JAX's name for the chip.
-    `capability` is the compute capability (major, minor), and `multiprocessors` the number of
-    streaming multiprocessors. `cache_bytes` is the size of the L2 cache, and `memory_bytes` the
-    memory that the driver reports. `max_gpus_per_host` is the largest number of GPUs in a host.
+    Attributes:
+        name: The beginning of the names of its topologies, such as ``h100``.
+        device_kind: JAX's name for the chip.
+        capability: The compute capability (major, minor).
+        multiprocessors: The number of streaming multiprocessors.
+        cache_bytes: The size of the L2 cache.
+        memory_bytes: The size of the device memory, as the driver reports it.
+        memory_gb_per_s: The bandwidth of the device memory in GB/s (10^9 bytes per second).
+        clock_ghz: The clock rate in GHz.
+        max_gpus_per_host: The largest number of GPUs in a host.
+
     """
 
     name: str
@@ -100,6 +107,7 @@ GPUS = {
 
 
 def _ranks_of_slice(chip: Chip, shape: str) -> int:
+    """Return the number of ranks of a TPU slice; `shape` counts chips along axes, such as 2x4."""
     return chip.devices_per_chip * math.prod(mesh_shape(shape))
 
 
@@ -122,10 +130,10 @@ _GPU_COUNT = re.compile(r"(?:(?P<hosts>[1-9]\d?)x)?(?P<each>[1-9]\d?)")
 
 
 def parse_topologies(text: str) -> tuple[Topology, ...]:
-    """Return the topologies in a comma list, each once.
+    """Return the topologies that a comma list names, each topology once.
 
-    A word is the name of a topology, or the name of a set of topologies such as ``tpu``. Raises
-    ValueError if a topology is unknown.
+    A word of the list is the name of a topology, such as ``v5e:2x4``, or of a set of topologies in
+    TOPOLOGY_SETS, such as ``tpu``. Raises ValueError if a word is unknown.
     """
     words = filter(None, map(str.strip, text.split(",")))
     names = dict.fromkeys(name for word in words for name in TOPOLOGY_SETS.get(word, (word,)))
@@ -133,7 +141,7 @@ def parse_topologies(text: str) -> tuple[Topology, ...]:
 
 
 def topology_of(name: str) -> Topology:
-    """Return the topology with this name.
+    """Return the topology with the name `name`, such as ``v5e:2x4`` or ``h100:2x8``.
 
     Raises ValueError if the chip or its layout is unknown; the message lists the known names.
     """
@@ -147,6 +155,10 @@ def topology_of(name: str) -> Topology:
 
 
 def _slice_topology(name: str, chip: Chip, layout: str) -> Topology:
+    """Return the topology `name`, a slice of TPU chips with the shape `layout`, such as ``2x4``.
+
+    Raises ValueError if `layout` is not a known shape of the chip's slices.
+    """
     if layout not in chip.shapes:
         names = ", ".join(f"{chip.name}:{shape}" for shape in chip.shapes)
         raise ValueError(f"{name[:60]!r}: {chip.name} is known as {names}")
@@ -161,6 +173,11 @@ def _slice_topology(name: str, chip: Chip, layout: str) -> Topology:
 
 
 def _gpu_topology(name: str, gpu: Gpu, layout: str) -> Topology:
+    """Return the topology `name`, whose GPUs are counted by `layout`.
+
+    `layout` is the number of GPUs in a host, such as ``8``, or hosts x GPUs, such as ``2x8``.
+    Raises ValueError for any other text, and for a number of GPUs that is too small or too large.
+    """
     match = _GPU_COUNT.fullmatch(layout)
     hosts, ranks_per_host = (int(match["hosts"] or 1), int(match["each"])) if match else (0, 0)
     if not 1 <= ranks_per_host <= gpu.max_gpus_per_host or hosts * ranks_per_host < 2:

@@ -1,8 +1,8 @@
-"""Compile a case in a worker: lower it, compile it unless it is cached, and describe the program.
+"""Compile a case in a worker, unless its program is cached, and describe the compiled program.
 
 The values that describe topologies, compilers and programs are here, too. This module knows no
 framework. The cache keeps the HLO that the compiler wrote, and the HLO is read again each time. So
-a change of the reader makes no cached program useless.
+cached programs stay valid if the code that reads HLO changes.
 """
 
 from __future__ import annotations
@@ -45,9 +45,18 @@ RELEASE_VARIABLE = "BUSBW_COMPILER_RELEASE"
 class Topology:
     """Chips for which a program can be compiled without having them, such as ``v5e:2x4``.
 
-    `layout` is the topology in the notation of the compiler. `chip_config` is libtpu's name for a
-    way to use the cores of a chip; empty for its default. `target_config` describes a GPU to XLA.
-    `memory_bytes` is the memory of a GPU; None for a TPU, because libtpu knows the memory.
+    Attributes:
+        name: The name by which --topology selects the chips.
+        device: The class of the chips: TPU or GPU.
+        device_kind: JAX's name for the chip.
+        layout: The arrangement of the chips in the notation of the compiler.
+        ranks: The number of devices, each of which is a rank.
+        hosts: The number of hosts that hold the chips.
+        chip_config: libtpu's name for a way to use the cores of a chip; empty for the default of
+            libtpu.
+        target_config: The description of a GPU for XLA; empty for a TPU.
+        memory_bytes: The memory of a GPU; None for a TPU, because libtpu knows the memory.
+
     """
 
     name: str
@@ -63,13 +72,19 @@ class Topology:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Compiler:
-    """A compiler for a topology, as it is installed for a worker.
+    """The compiler that a worker uses for a topology, or the reason why the worker has none.
 
-    `release` is the name and version of its package, such as ``libtpu 0.0.42.1``. `build` is the
-    compiler's own description of its version: two compilers are the same if their `build` is equal.
-    `versions` are the versions of packages, and `flags` the environment variables that affect the
-    compiler. `devices` are the devices of the topology as the framework sees them. If there is no
-    compiler, `devices` is None, and `missing` is the reason.
+    Attributes:
+        topology: The name of the topology.
+        release: The name and version of the compiler's package, such as ``libtpu 0.0.42.1``.
+        build: The compiler's own description of its version. Two compilers are the same if their
+            `build` is equal.
+        versions: Maps the name of each package to its version.
+        flags: Maps the names of the environment variables that affect the compiler to their values.
+        devices: The devices of the topology as the framework sees them; None without a compiler.
+        missing: The reason why the worker has no compiler for the topology; empty if it has a
+            compiler.
+
     """
 
     topology: str
@@ -83,21 +98,25 @@ class Compiler:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompiledProgram:
-    """The program that a compiler made for a Case. Sizes are the bytes that a rank needs.
+    """The program that a compiler made for a Case, described by its collectives and its memory.
 
-    `collectives` counts the collectives in a turn of the loop by kind. `groups` is the number of
-    groups in which each collective runs, and the number of ranks in a group, such as ``1x8``.
-    `algorithm` maps the properties of the algorithm that the compiler publishes to their values; it
-    is empty if the compiler publishes nothing. `starts` says whether the collective is
-    asynchronous: an instruction starts it, and another instruction waits for its end. `around`
-    counts, by kind, the other operations on the payload in a turn of the loop. `around_loop` counts
-    such operations outside the loop, which run once in a call.
+    Attributes:
+        collectives: Maps each kind of collective to the number of such collectives in a turn of the
+            program's loop. In a user's program they are counted in a step.
+        groups: The number of groups in which each collective runs, and the number of ranks in a
+            group, such as ``1x8``; empty for a user's program.
+        algorithm: Maps the properties of the algorithm that the compiler publishes to their values;
+            empty if the compiler publishes nothing.
+        starts: Whether the collective is asynchronous: an instruction starts the collective, and
+            another instruction waits for its end.
+        around: Maps each kind of other operation on the payload to the number of such operations
+            in a turn of the loop.
+        around_loop: The same for operations outside the loop, which run once in a call.
+        temporary_bytes: The memory that a rank needs for temporary values.
+        peak_bytes: The largest amount of memory of a rank that is in use at any moment; 0 if the
+            compiler does not report this amount.
+        uses: All collectives of a user's program; empty for a program of busbw.
 
-    `temporary_bytes` is the memory for temporary values. `peak_bytes` is the largest amount of
-    memory in use at any moment; 0 if the compiler does not report it.
-
-    For a user's program `uses` are all its collectives, `collectives` counts the collectives in a
-    step, and `groups` is empty.
     """
 
     collectives: Mapping[str, Natural]
@@ -112,7 +131,7 @@ class CompiledProgram:
 
     @property
     def algorithm_text(self) -> str:
-        """The algorithm in words; for a user's program the number of its collectives."""
+        """The published algorithm in words; of a user's program the number of its collectives."""
         if not self.groups:
             return f"{plural(sum(self.collectives.values()), 'collective')} per step"
         if not self.algorithm:
@@ -122,9 +141,12 @@ class CompiledProgram:
 
 @dataclass(frozen=True, kw_only=True)
 class CompileSpec(CaseSpec):
-    """A CaseSpec to be compiled for the chips of a topology; `topology` is its name.
+    """A case that is requested to be compiled for the chips of a topology.
 
-    `compiler` is the label of the compiler; empty if the session has a single compiler.
+    Attributes:
+        topology: The name of the topology, such as ``v5e:2x4``.
+        compiler: The label of the compiler; empty if the session has a single compiler.
+
     """
 
     topology: str
@@ -132,19 +154,25 @@ class CompileSpec(CaseSpec):
 
     @property
     def id(self) -> str:
-        """The pytest id, which begins with the topology, such as ``v5e:2x4``."""
+        """The id of the case's test in pytest, which begins with the name of the topology."""
         return "-".join(filter(None, (self.topology, self.compiler, super().id)))
 
     @property
     def kind_names(self) -> tuple[str, ...]:
+        """The topology, and then the names of the kind of case, such as the collective."""
         return (self.topology, *super().kind_names)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompiledBaseline:
-    """The program that the compiler `release` made for a Case on `date`, as it was stored.
+    """The stored program of a Case, with which later programs are compared.
 
-    `compiled` is None if the program did not fit into the memory of the chip.
+    Attributes:
+        case: The case on the devices of the topology.
+        compiled: The program; None if the program did not fit into the memory of the chip.
+        date: The day on which the program was compiled.
+        release: The release of the compiler, such as ``libtpu 0.0.42.1``.
+
     """
 
     case: Case
@@ -154,16 +182,21 @@ class CompiledBaseline:
 
     @property
     def text(self) -> str:
-        """The algorithm in words, or ``out of memory``."""
+        """The algorithm of the program in words, or ``out of memory``."""
         return self.compiled.algorithm_text if self.compiled else "out of memory"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompiledComparison:
-    """The program `now` that the compiler `release` made for a case, compared with its baseline.
+    """The program that a compiler made for a case, compared with an earlier program.
 
-    `now` is None if nothing was compiled or the compiler failed. `baseline` is None if nothing is
-    stored.
+    Attributes:
+        release: The release of the compiler; empty if the case was not compiled.
+        now: The program; None if the case was not compiled or the compiler failed.
+        baseline: The earlier program: the stored program or, after the first compiler of a session,
+            the program of the compiler before. None without an earlier program.
+        differences: The differences between the two programs.
+
     """
 
     release: str = ""
@@ -174,23 +207,28 @@ class CompiledComparison:
 
 @dataclass(frozen=True, kw_only=True)
 class CompiledVerdict(Verdict):
-    """The verdict on a case that was compiled."""
+    """The verdict on a case to be compiled; `program` is its program, compared with a baseline."""
 
     spec: CompileSpec
     program: CompiledComparison = field(default_factory=CompiledComparison)
 
     @property
     def family_name(self) -> str:
+        """The name of the topology, and the name of the case's family."""
         return f"{self.spec.topology}: {super().family_name}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class OptimizedProgram:
-    """The optimized HLO of a program, and the memory of a rank that the program needs.
+    """The output of a compiler: the optimized HLO of a program, and the memory that a rank needs.
 
-    `needed_bytes` is the memory for arguments, outputs and temporary values. `temporary_bytes` is
-    the memory for temporary values alone. `peak_bytes` is the largest amount of memory in use at
-    any moment; 0 if the compiler does not report it.
+    Attributes:
+        text: The optimized HLO.
+        needed_bytes: The memory for arguments, outputs and temporary values together.
+        temporary_bytes: The memory for temporary values alone.
+        peak_bytes: The largest amount of memory in use at any moment; 0 if the compiler does not
+            report this amount.
+
     """
 
     text: str
@@ -201,12 +239,15 @@ class OptimizedProgram:
 
 @dataclass(frozen=True)
 class LoweredProgram:
-    """A program before it is compiled; `text` is its StableHLO.
+    """A program before it is compiled.
 
-    `collectives_per_turn` is the number of collectives in a turn of the program's loop, or in the
-    whole program if it has no loop. `compile` compiles the program, and raises MeasuringError if
-    the compiler refuses it. `mesh` maps the axis names of a user's program to their extents. It is
-    None for a program of busbw.
+    Attributes:
+        text: The StableHLO of the program, or another text that identifies the program.
+        collectives_per_turn: The number of collectives in a turn of the program's loop, or in the
+            whole program if it has no loop.
+        compile: Compiles the program. Raises MeasuringError if the compiler refuses the program.
+        mesh: Maps the axis names of a user's program to their extents; None for a program of busbw.
+
     """
 
     text: str
@@ -220,9 +261,10 @@ _CACHE_FORMAT = 2
 
 
 def open_session(options: Any) -> ModuleType:
-    """Return the module that compiles for the framework of the worker.
+    """Prepare the worker, and return the module that compiles for its framework: `worker_NAME`.
 
-    Raises MeasuringError if the framework is too old.
+    Every request of the worker is passed this module. Raises MeasuringError if the framework is too
+    old.
     """
     # libtpu writes its logs into the private folder of this process, which is removed at the end.
     os.environ.setdefault("TPU_LOG_DIR", os.path.join(sys.path[0], "tpu_logs"))
@@ -233,21 +275,30 @@ def open_session(options: Any) -> ModuleType:
 
 
 def describe(compiler: ModuleType, request: Mapping[str, Any]) -> Compiler:
-    """Find the compiler for the topology in the request, and return its release and its devices.
+    """Return a description of the compiler for the topology in the request.
 
-    `compiler` is the module of the framework that compiles, such as `worker_jax`.
+    `compiler` is the module that compiles for the worker's framework, such as `worker_jax`. In a
+    worker without such a compiler, the field `missing` of the description says why.
     """
     description: Compiler = compiler.describe_compiler(request_value(request, "topology", Topology))
     return description
 
 
 def compile_case(compiler: Any, request: Mapping[str, Any]) -> CompiledProgram:
-    """Compile the case in the request for its topology, and prove that it does its collective.
+    """Compile a case for a topology, and prove that the program contains the case's collective.
 
-    `compiler` is a framework's module, with the functions `describe_compiler` and `lower_case`. The
-    request also names the folder `cache` of cached programs; empty to cache nothing. Raises
-    MeasuringError if the compiler refuses the program, or if the program is not the collective or
-    does not fit into the memory of the chip.
+    Args:
+        compiler: The module that compiles for the worker's framework, such as `worker_jax`.
+        request: The request, with the values `case`, `topology` and `cache`: the path of the folder
+            of cached programs, or an empty text to cache nothing.
+
+    Returns:
+        The description of the compiled program.
+
+    Raises:
+        MeasuringError: The compiler refuses the program, the program is not the collective of the
+            case, or the program does not fit into the memory of the chip.
+
     """
     cache, case = request_value(request, "cache", str), request_value(request, "case", Case)
     topology = request_value(request, "topology", Topology)
@@ -268,9 +319,9 @@ def compile_case(compiler: Any, request: Mapping[str, Any]) -> CompiledProgram:
 
 
 def _cached_name(lowered: LoweredProgram, topology: Topology, compiler: Compiler) -> str:
-    """Return the name of a program's file below the folder of cached programs.
+    """Return the path of a program's file, relative to the folder of cached programs.
 
-    The name contains a hash of everything that affects the result: the program, the compiler, its
+    The path contains a hash of everything that affects the result: the program, the compiler, its
     flags, and the topology.
     """
     inputs = (
@@ -289,10 +340,11 @@ def _cached_name(lowered: LoweredProgram, topology: Topology, compiler: Compiler
 
 
 def _load_or_compile(lowered: LoweredProgram, path: Path | None) -> OptimizedProgram:
-    """Read the program from the cache file at `path`, or compile the program and write the file.
+    """Return the program in the cache file at `path`, or else compile it and write the file.
 
-    A file that is missing or damaged is written again. Nothing is cached if `path` is None. Raises
-    MeasuringError if the compiler refuses the program, and OSError if the file cannot be written.
+    If the file is missing or damaged, the program is compiled and the file is written. If `path` is
+    None, the program is always compiled, and no file is written. Raises MeasuringError if the
+    compiler refuses the program, and OSError if the file cannot be written.
     """
     if path is not None:
         damage = storage.InputError, OSError, EOFError, zlib.error, wire.WireError
@@ -309,9 +361,10 @@ def _load_or_compile(lowered: LoweredProgram, path: Path | None) -> OptimizedPro
 def _describe_program(
     case: Case, topology: Topology, lowered: LoweredProgram, optimized: OptimizedProgram
 ) -> CompiledProgram:
-    """Return the collectives, operations and sizes of a compiled case or user's program.
+    """Return the description of a compiled program, read from its optimized HLO.
 
-    Raises MeasuringError if the program is not the collective of the case, or cannot be read.
+    Raises MeasuringError if the program of a case does not contain exactly the collective of the
+    case, or if a user's program cannot be read.
     """
     if lowered.mesh is not None:
         uses = parse_collectives(optimized.text, lowered.mesh).uses

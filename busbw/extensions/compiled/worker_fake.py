@@ -8,11 +8,13 @@ read and proved as usual. The variable holds JSON::
                 "temporary_bytes": 4096, "then": "kill"},
                {"program": "train.py:step", "hlo": "step.txt", "mesh": {"data": 8}}]}
 
-An entry of `cases` is for the topology and the payload that it names, or for all of them. If
-several entries are for a case, the last entry wins. `then` is the event that the case causes: kill,
-exit, hang, error, out_of_memory, or ``lose_collective``, which leaves out the collective. The
-optimized HLO of a user's `program` is in the file `hlo`, and `mesh` maps the axes of its mesh to
-their extents.
+The script is the value of the variable. Its entry `missing` gives the reason why no compiler is
+available for a class of devices or a release. An entry of `cases` is for the topology, payload and
+program that the entry names; an entry without a topology, for example, is for all topologies. If
+several entries are for a case, the later entries win. `then` is the event that compiling the case
+causes: kill, exit, hang, error, out_of_memory, or ``lose_collective``, which leaves the collective
+out of the program. The optimized HLO of a user's `program` is in the file `hlo`, and `mesh` maps
+the axes of its mesh to their extents.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ _REFUSED = {
 
 
 def describe_compiler(topology: Topology) -> Compiler:
-    """Return the scripted compiler, which is the same for every topology."""
+    """Return the scripted compiler; its field `missing` is not empty if the script says so."""
     script = _read_script()
     release = os.environ.get(RELEASE_VARIABLE) or script.get("release", "fake 1")
     absent = script.get("missing", {})
@@ -72,7 +74,10 @@ def describe_compiler(topology: Topology) -> Compiler:
 
 
 def lower_case(case: Case, topology: Topology) -> LoweredProgram:
-    """Return the program of a case; the script decides how it is compiled."""
+    """Return the program of a case before it is compiled.
+
+    Its text only identifies the program. The script decides the result of compiling.
+    """
     script = _script_of_case(case, topology)
     mesh = dict(script.get("mesh", {})) if case.program else None
     return LoweredProgram(
@@ -81,11 +86,12 @@ def lower_case(case: Case, topology: Topology) -> LoweredProgram:
 
 
 def _read_script() -> dict[str, Any]:
+    """Return the script of the simulated compiler; empty if the variable is not set."""
     return dict(json.loads(os.environ.get(VARIABLE, "{}")))
 
 
 def _script_of_case(case: Case, topology: Topology) -> dict[str, Any]:
-    """Return the merged script entries of a case or of a user's program; later entries win."""
+    """Return the entries of the script that are for a case, merged; later entries win."""
     request = {
         "topology": topology.name,
         "payload_bytes": 0 if case.program else case.payload_bytes,
@@ -100,9 +106,11 @@ def _script_of_case(case: Case, topology: Topology) -> dict[str, Any]:
 
 
 def _compile(case: Case, script: dict[str, Any]) -> OptimizedProgram:
-    """Return the output of a compiler: a loop with a single collective in each turn.
+    """Return the simulated output of a compiler: a loop with a single collective in each turn.
 
-    Raises MeasuringError if the script says that the compiler refuses the program.
+    `script` contains the merged entries of the case. For a user's program with a file `hlo`, the
+    output is the text of this file. Raises MeasuringError if the script says that the compiler
+    refuses the program.
     """
     event = script.get("then", "")
     if event in _REFUSED:
@@ -119,7 +127,7 @@ def _compile(case: Case, script: dict[str, Any]) -> OptimizedProgram:
 
 
 def _hlo_text(case: Case, script: dict[str, Any]) -> str:
-    """Return the optimized HLO of a case."""
+    """Return made-up optimized HLO with a loop that runs the collective of the case."""
     collective = COLLECTIVES[case.collective]
     payload = f"f32[{case.payload_bytes // 4}]{{0}}"
     size = collective.output_bytes(case.payload_bytes, case.group_size)

@@ -57,9 +57,10 @@ def describe_compiler(topology: Topology) -> Compiler:
 
 
 def lower_case(case: Case, topology: Topology) -> LoweredProgram:
-    """Return the program that measuring `case` on `topology` would run.
+    """Return the program of `case` for `topology`, before it is compiled.
 
-    Raises MeasuringError if the topology is unknown to the compiler, or if a user's program fails.
+    The program is the same that a session would measure on such devices. Raises MeasuringError if
+    the topology is unknown to the compiler, or if a user's program fails.
     """
     devices = _devices_of_topology(topology)
     if case.program:
@@ -75,10 +76,11 @@ def lower_case(case: Case, topology: Topology) -> LoweredProgram:
 
 
 def _compile(lowered: Any, devices: Sequence[Any] | None = None) -> OptimizedProgram:
-    """Compile a lowered program; `devices` are the devices of a user's program, None for a case.
+    """Compile a program, the jax.stages.Lowered `lowered`.
 
-    Raises MeasuringError if the compiler refuses the program, if this jaxlib is too old to read the
-    output of the compiler, or if a user's program uses other devices.
+    `devices` are the devices that a user's program may use; None for a program of busbw. Raises
+    MeasuringError if the compiler refuses the program, if this jaxlib is too old to read the output
+    of the compiler, or if a user's program uses other devices.
     """
     try:
         compiled = lowered.compile()
@@ -113,7 +115,7 @@ def _check_devices(compiled: Any, devices: Sequence[Any]) -> None:
 
 @functools.cache
 def _devices_of_topology(topology: Topology) -> list[Any]:
-    """Return the devices of a topology.
+    """Return JAX's descriptions of the devices of a topology, which need not be attached.
 
     Raises MeasuringError UNAVAILABLE, with the compiler's own message, if the compiler does not
     support the topology.
@@ -143,9 +145,9 @@ def _devices_of_topology(topology: Topology) -> list[Any]:
 
 
 def _compiler_release(device: Device) -> str:
-    """Return the package and version of the compiler for a kind of device.
+    """Return the package and version of the compiler for TPUs or GPUs, such as ``libtpu 0.0.42.1``.
 
-    An example is ``libtpu 0.0.42.1``. Raises MeasuringError if no compiler is installed.
+    Raises MeasuringError if no compiler is installed.
     """
     library = os.environ.get(_LIBRARY, "")
     if device is Device.TPU and library:
@@ -159,6 +161,9 @@ def _compiler_release(device: Device) -> str:
 
 
 def _libtpu_release(library: Path) -> str:
-    """Return the release that pip recorded beside a library of libtpu, or else its path."""
+    """Return the package and version of libtpu that pip recorded next to its file `library`.
+
+    Without such a record, return a text with the path of the file.
+    """
     records = sorted(library.parent.parent.glob("libtpu-*.dist-info"))
     return records[0].stem.replace("-", " ") if records else f"libtpu of {library}"

@@ -30,14 +30,20 @@ _LINK = "a rate in one direction or a link's name, and perhaps a latency: 150GB/
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Estimate:
-    """The estimate for one method of synchronization on one number of hosts.
+    """The estimated cost of one method of synchronization on one number of hosts.
 
-    `traffic_bytes` are the bytes that the busiest rank sends, and `server_bytes` the bytes that a
-    parameter server receives (None without servers). `communication_s` is the time of the
-    synchronization, and `bottleneck` names the link that takes most of that time. `step_s` is the
-    time of a whole step, and `efficiency` the fraction of it that computes; both are None without
-    --compute. `needed_bytes_per_s` is the bandwidth that the bottleneck needs for the efficiency of
-    --want-efficiency; None without that option, or if no bandwidth suffices.
+    Attributes:
+        method: The name of the method, such as ``ring all-reduce``.
+        hosts: The number of hosts.
+        traffic_bytes: The bytes that the busiest rank sends in a step.
+        server_bytes: The bytes that a parameter server receives in a step; None without servers.
+        communication_s: The time of the synchronization.
+        bottleneck: The level and the name of the link that takes most of this time.
+        step_s: The time of a whole step; None without --compute.
+        efficiency: The fraction of the step that computes; None without --compute.
+        needed_bytes_per_s: The bandwidth that the bottleneck needs for the efficiency of
+            --want-efficiency; None without that option, or if no bandwidth suffices.
+
     """
 
     method: str
@@ -55,10 +61,16 @@ class Estimate:
 class EstimateDocument:
     """The document that `--json` prints: the gradients, the links, and an estimate for each method.
 
-    `gradients` is the name of the model whose gradients are synchronized. Without a model it is
-    ``parameters`` or ``gradients``, depending on which number was given. `payload_bytes` is the
-    size of the gradients. `parameters` is the number of parameters of the model, null if the bytes
-    were given. `notes` say which methods are left out, and why.
+    Attributes:
+        gradients: The name of the model whose gradients are synchronized. Without a model, this
+            word is ``parameters`` for --parameters, and ``gradients`` for --gradient-bytes.
+        payload_bytes: The size of all gradients.
+        parameters: The number of parameters of the model; None if the bytes were given.
+        ranks: The number of ranks.
+        links: The link of each level that has a rate.
+        estimates: The estimates, the shortest time of communication first.
+        notes: Sentences that say which methods are left out, and why.
+
     """
 
     gradients: str
@@ -117,6 +129,7 @@ def add_to(commands: Commands) -> None:
 
 
 def _add_gradient_options(parser: argparse.ArgumentParser) -> None:
+    """Add the three options for the size of the gradients, of which exactly one is required."""
     group = parser.add_argument_group("gradients (one of these)")
     gradients = group.add_mutually_exclusive_group(required=True)
     names = ", ".join(costs.MODELS)
@@ -142,7 +155,10 @@ def _add_gradient_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the command, and return the exit code."""
+    """Print the estimates as a table or as JSON, and return the exit code 0.
+
+    Raises UsageError if the options are wrong, or if no method can be estimated.
+    """
     if options.want_efficiency is not None and options.compute is None:
         raise UsageError("--want-efficiency needs --compute")
     if options.dtype and options.gradient_bytes:
@@ -195,9 +211,10 @@ def _estimate_methods(options: argparse.Namespace) -> EstimateDocument:
 
 
 def _cost_functions(options: argparse.Namespace, hosts: int) -> dict[str, Callable[..., Cost]]:
-    """Return a function for each method, by its name, which calculates the cost on these hosts.
+    """Map the name of each method to a function that calculates the method's Cost.
 
-    Raises UsageError if `hosts` does not divide the number of ranks.
+    Each function takes the size of the gradients in bytes, the number of ranks, and `hosts`, the
+    number of hosts. Raises UsageError if `hosts` does not divide the number of ranks.
     """
     ranks, servers = options.ranks, options.servers
     if ranks % hosts:
@@ -219,6 +236,7 @@ def _cost_functions(options: argparse.Namespace, hosts: int) -> dict[str, Callab
 def _estimate_of_cost(
     method: str, hosts: int, cost: Cost, links: Links, options: argparse.Namespace
 ) -> Estimate:
+    """Return the Estimate of a method with this `cost` over these `links`."""
     communication_s, bottleneck = cost.predict_seconds(links), cost.bottleneck(links)
     step_s = efficiency = needed_bytes_per_s = None
     if options.compute is not None:
@@ -243,7 +261,7 @@ def _estimate_of_cost(
 
 
 def _report_lines(document: EstimateDocument, compute_s: float | None) -> Iterator[str]:
-    """Yield the lines of the output: the inputs, a table of the estimates, and the notes.
+    """Yield the lines of the output as text: the inputs, a table of the estimates, and the notes.
 
     `compute_s` is the time of a step without communication; None without --compute.
     """

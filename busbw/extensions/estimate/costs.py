@@ -1,10 +1,12 @@
 """Calculate the traffic and the time of each method of synchronizing gradients.
 
-Consecutive ranks are on the same host. The ranks of a host share the host's only link to other
-hosts. In formulas, S is `payload_bytes`, n the number of ranks, k the number of parameter servers,
-a the latency of a message, b the bandwidth of a link in one direction, and t the time. Options take
-the names of known models and links. docs/studies.md has all formulas and the sources of the
-numbers.
+Consecutive ranks are on the same host, and all hosts have the same number of ranks. The ranks of a
+host share the host's only link to other hosts. The argument `payload_bytes` is the size of all
+gradients, `ranks` the number of ranks and `hosts` the number of hosts.
+
+In formulas, S is `payload_bytes`, n the number of ranks, k the number of parameter servers, a the
+latency of a message, b the bandwidth of a link in one direction, and t the time. Options take the
+names of known models and links. docs/studies.md has all formulas and the sources of the numbers.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from dataclasses import dataclass
 
 
 class LinkLevel(enum.StrEnum):
-    """A kind of link: the links inside a host, or the link of a host to the other hosts."""
+    """A level of links: INTRA are links inside a host, INTER the link of a host to other hosts."""
 
     INTRA = "intra"
     INTER = "inter"
@@ -25,9 +27,13 @@ class LinkLevel(enum.StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Link:
-    """A link with its bandwidth in each direction and the latency of a message.
+    """A link between ranks or hosts, with its name, bandwidth and latency.
 
-    Both directions have this bandwidth at the same time.
+    Attributes:
+        name: The name or the rate that the user gave.
+        bytes_per_s: The bandwidth in each direction; both directions can be used at the same time.
+        latency_s: The time of a message in addition to the time of its bytes.
+
     """
 
     name: str
@@ -37,17 +43,21 @@ class Link:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Flow:
-    """The traffic that decides the time on links of one level.
+    """The messages that follow each other on the links of a level, and so decide the time.
 
-    `message_count` is the number of messages that follow each other, and `moved_bytes` the sum of
-    their sizes. If the two directions of the link differ, the busier direction counts.
+    If the two directions of a link differ, the busier direction counts.
+
+    Attributes:
+        message_count: The number of messages that follow each other.
+        moved_bytes: The sum of the sizes of these messages.
+
     """
 
     message_count: int
     moved_bytes: float
 
     def predict_seconds(self, link: Link) -> float:
-        """Return the seconds over a link: steps x latency + bytes / bandwidth.
+        """Return the time over a link in seconds: messages x latency + bytes / bandwidth.
 
         Source: R. W. Hockney, "The communication challenge for MPP", Parallel Computing 20, 1994.
         """
@@ -59,11 +69,16 @@ Links = Mapping[LinkLevel, Link]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cost:
-    """The traffic of a method by level of links.
+    """The traffic of a method of synchronization in a step.
 
-    The flows of the levels run at the same time or, if `is_sequential`, one after the other.
-    `sent_bytes` are the bytes that the busiest rank sends; it receives as many. `server_bytes` are
-    the bytes that a parameter server receives, and then sends; None without servers.
+    Attributes:
+        flows: The flow of each level of links that the method uses.
+        sent_bytes: The bytes that the busiest rank sends; the rank receives as many bytes.
+        server_bytes: The bytes that a parameter server receives, and then sends; None without
+            servers.
+        is_sequential: Whether the flows of the levels run one after the other, and not at the same
+            time.
+
     """
 
     flows: Mapping[LinkLevel, Flow]
@@ -72,19 +87,20 @@ class Cost:
     is_sequential: bool = False
 
     def predict_seconds(self, links: Links) -> float:
-        """Return the seconds over `links`, which must have a link for each level of the flows."""
+        """Return the time in seconds over `links`, which must have a link for each level."""
         times_s = self._seconds_by_level(links).values()
         return sum(times_s) if self.is_sequential else max(times_s)
 
     def bottleneck(self, links: Links) -> LinkLevel:
-        """Return the level whose flow takes the most time."""
+        """Return the level of links whose flow takes the most time over `links`."""
         times_s = self._seconds_by_level(links)
         return max(times_s, key=lambda level: times_s[level])
 
     def needed_bytes_per_s(self, links: Links, limit_s: float) -> float | None:
-        """Return the bandwidth at which the bottleneck lets the method end within `limit_s`.
+        """Return the bandwidth that the bottleneck needs for a time of at most `limit_s` seconds.
 
-        Returns None if no bandwidth suffices, because of latencies or of the other level.
+        The other level keeps its link. Returns None if no bandwidth suffices, because of latencies
+        or of the other level.
         """
         times_s, level = self._seconds_by_level(links), self.bottleneck(links)
         del times_s[level]
@@ -95,6 +111,7 @@ class Cost:
         return self.flows[level].moved_bytes / (limit_s - used_s) if used_s < limit_s else None
 
     def _seconds_by_level(self, links: Links) -> dict[LinkLevel, float]:
+        """Return the time of the flow of each level, in seconds."""
         return {level: flow.predict_seconds(links[level]) for level, flow in self.flows.items()}
 
 
@@ -141,9 +158,10 @@ def naive_ring_cost(payload_bytes: float, ranks: int, hosts: int) -> Cost:
 def dedicated_servers_cost(payload_bytes: float, ranks: int, hosts: int, servers: int) -> Cost:
     """Return the cost of parameter servers that have links of their own.
 
-    In one host t = 2 a + 2 max(S, n S/k) / b. Over several hosts each server is a host of its own,
-    and the workers of a host share the link of their host. "placement的估计": 61.5 M gradients of 8
-    workers are 492 M values into a server and out of it.
+    The ranks are workers: each rank sends its gradients to the k = `servers` servers, and receives
+    the sums. In one host t = 2 a + 2 max(S, n S/k) / b. Over several hosts each server is a host of
+    its own, and the workers of a host share the link of their host. The document "placement的估计"
+    has an example: 61.5 M gradients of 8 workers are 492 M values into a server, and as many out.
     """
     server_bytes = ranks * payload_bytes / servers
     level, workers = (LinkLevel.INTRA, 1) if hosts == 1 else (LinkLevel.INTER, ranks // hosts)
@@ -152,12 +170,12 @@ def dedicated_servers_cost(payload_bytes: float, ranks: int, hosts: int, servers
 
 
 def colocated_servers_cost(payload_bytes: float, ranks: int, hosts: int, servers: int) -> Cost:
-    """Return the cost of parameter servers on k of the workers' ranks, which hosts share evenly.
+    """Return the cost of k = `servers` parameter servers on ranks that also compute gradients.
 
-    With k = n the traffic is the same as in a ring, but only two messages follow each other. A
-    worker does not send the part of the gradients whose server is on its own rank:
-    "placement的估计" has 4 x 7/8 x S for both directions of 8 machines together. Pulling takes as
-    long as pushing.
+    The hosts have equal numbers of servers, or numbers that differ by 1. With k = n the traffic is
+    the same as in a ring, but only two messages follow each other. A rank does not send the part of
+    the gradients whose server is on the same rank: the document "placement的估计" has 4 x 7/8 x S
+    for both directions of 8 machines together. Receiving sums takes as long as sending gradients.
     """
     bytes_per_server, ranks_per_host = payload_bytes / servers, ranks // hosts
     moved_bytes: dict[LinkLevel, float] = {}
@@ -244,10 +262,10 @@ _MOST_RANKS = 1_000_000
 def _parse_quantity(
     text: str, factors_by_unit: Mapping[str, float], description: str, minimum: float = 1e-12
 ) -> float:
-    """Parse a number with a unit, and return it in the base unit.
+    """Parse a number with a unit, such as ``5us``, and return the number in the base unit.
 
     `factors_by_unit` maps each unit to its factor. Raises ArgumentTypeError for a text of another
-    form, an unknown unit, and a number below `minimum` or above 10^18. The message says that
+    form, an unknown unit, and a result below `minimum` or above 10^18. The message says that
     `description` was expected.
     """
     match = _NUMBER.fullmatch(text)
@@ -293,7 +311,8 @@ def parse_link(text: str) -> Link:
 def parse_efficiency(text: str) -> float:
     """Parse a parallel efficiency above 0 and below 1, such as ``0.9``.
 
-    An efficiency of 1 is refused: only a step without communication has it.
+    Raises ArgumentTypeError for other numbers. Only a step without communication has the
+    efficiency 1.
     """
     share = _parse_quantity(text, {"": 1.0}, "an efficiency such as 0.9", minimum=1e-6)
     if share >= 1:
@@ -302,7 +321,10 @@ def parse_efficiency(text: str) -> float:
 
 
 def parse_counts(text: str) -> list[int]:
-    """Parse a comma list of whole numbers above 0, such as ``2,4``, and drop repeated numbers."""
+    """Parse a comma list of whole numbers above 0, such as ``2,4``; drop repeated numbers.
+
+    Raises ArgumentTypeError for other texts, and for a number above 1,000,000.
+    """
     numbers = [int(part) if re.fullmatch("[0-9]{1,7}", part) else 0 for part in text.split(",")]
     if not all(1 <= number <= _MOST_RANKS for number in numbers):
         expected = f"whole numbers from 1 to {_MOST_RANKS}, such as 2,4"

@@ -19,7 +19,7 @@ _LABELS = ("case", *CASE_LABELS)
 
 
 def metrics_view() -> View:
-    """Return the View of --metrics, by which a session writes metrics and recognizes its file.
+    """Return the View of --metrics: how a session writes its file and recognizes an earlier file.
 
     Raises ValueError if the library that writes metrics is missing.
     """
@@ -33,7 +33,10 @@ def metrics_view() -> View:
 
 
 def metrics_text(judged_session: JudgedSession) -> str:
-    """Return the metrics of a judged session in the text format of Prometheus."""
+    """Return the metrics of a judged session in the text format of Prometheus.
+
+    The outcome of the session is included, and each figure of each case that has a value.
+    """
     from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
     registry, session_verdict = CollectorRegistry(), judged_session.session_verdict
@@ -67,6 +70,9 @@ def metrics_text(judged_session: JudgedSession) -> str:
 
 
 def _metric_name_and_help(figure: Figure) -> tuple[str, str]:
-    """Return the name of a figure's metric, which ends with its full unit, and a help text."""
+    """Return the name of a figure's metric, without the prefix ``busbw_``, and a help text.
+
+    The name ends with the unit in full, such as ``_seconds``.
+    """
     name = re.sub("_per_s$", "_per_second", figure.metric or figure.id)
     return f"case_{re.sub('_s$', '_seconds', name)}", f"the figure {figure.id} of the results"

@@ -1,7 +1,7 @@
 """Write sessions and their history as an HTML page, and as charts in SVG or PNG.
 
 The page loads nothing from the network and runs no script. A chart is a frozen value with rows,
-which Altair draws and a table shows. This extension judges nothing.
+which the library Altair draws and a table shows as text. This extension judges nothing.
 """
 
 COMMANDS = {"page": "page", "figure": "figure_command"}

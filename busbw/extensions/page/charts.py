@@ -1,8 +1,8 @@
 """Charts as rows of values, which are drawn, and which a table and a sentence show as text.
 
-Altair writes a chart as Vega-Lite, and vl-convert renders it as SVG or PNG, in the colors of the
-light theme. A style sheet replaces each color by a color of the dark theme if the reader's system
-uses a dark theme. This module reads no session: `curves` and `history` make the rows.
+Altair writes a chart as Vega-Lite, and vl-convert renders the chart as SVG or PNG, in the colors of
+the light theme. A style sheet replaces each color by a color of the dark theme if the reader's
+system uses a dark theme. This module reads no session: `curves` and `history` make the rows.
 """
 
 from __future__ import annotations
@@ -118,10 +118,14 @@ _MAX_LISTED_PLACES = 4
 class Chart:
     """A chart of any kind, as a title and rows of values.
 
-    A row maps keys to values: `series` (the name of the curve or of the group of cells), `x` and
-    `y` (coordinates), `remark` (such as an outcome), and further keys that the subclass describes.
-    `headings` maps each key that the table shows to its heading. If the heading of `x` is
-    ``payload``, whole numbers are payloads in bytes.
+    Attributes:
+        title: The title above the chart.
+        rows: The values. Each row maps `series` (the name of a curve or of a group of cells), `x`
+            and `y` (coordinates), `remark` (such as an outcome) and other keys to values.
+        headings: Maps each key that the table shows to its heading. If the heading of `x` is
+            ``payload``, whole numbers in rows are payloads in bytes.
+        subtitle: Smaller text below the title; may be empty.
+
     """
 
     title: str
@@ -131,7 +135,7 @@ class Chart:
 
     @property
     def table(self) -> Table:
-        """A table of all rows; it has no column for a key that no row has a value for."""
+        """A table of all rows, with a column for each key of `headings` that any row has."""
         keys = [
             key
             for key in _ROW_KEYS
@@ -153,7 +157,7 @@ class Chart:
 
     @property
     def description(self) -> str:
-        """The title, the range of `y` of each series, and the `x` that have each remark of rows."""
+        """A text with the title, the range of `y` of each series, and the `x` of each remark."""
         ranges: dict[str, list[float]] = {}
         for row in self.rows:
             values = ranges.setdefault(row["series"], [])
@@ -175,16 +179,17 @@ class Chart:
         return f"{self.title}. {self.headings['y']}: {'; '.join(texts)}."
 
     def _value_text(self, value: object) -> str:
+        """Return a value of a row as text: a payload, a number with four digits, or a text."""
         if isinstance(value, int) and self.headings.get("x") == "payload":
             return payload_text(value)
         return f"{value:.4g}" if isinstance(value, int | float) else str(value)
 
     def altair_chart(self, altair: ModuleType) -> Any:
-        """Return the chart as a value of the module `altair`; its data set is named ``rows``."""
+        """Return the chart as an object of the library `altair`, with a data set named ``rows``."""
         raise NotImplementedError
 
     def altair_title(self, altair: ModuleType) -> Any:
-        """Return title and subtitle as a value of the module `altair`, wrapped to fit the width."""
+        """Return title and subtitle as an object of the library `altair`, wrapped to the width."""
         return altair.TitleParams(
             textwrap.wrap(self.title, _TITLE_LINE_CHARACTERS - 16, max_lines=3),
             subtitle=textwrap.wrap(self.subtitle, _TITLE_LINE_CHARACTERS, max_lines=5),
@@ -196,9 +201,13 @@ class CurveChart(Chart):
     """A chart with a curve for each series, over payload, session or other values of `x`.
 
     In a row, `reference` is a point of a dashed line, and `low` and `high` are the edges of a band.
-    A `remark` puts a mark on the curve or, without a `y`, at the bottom. `rules` are the values of
-    horizontal lines by their labels. With `is_log` the vertical axis is logarithmic. Without
-    `has_lines` only the points are drawn.
+    A `remark` puts a mark on the curve or, without a `y`, at the bottom.
+
+    Attributes:
+        rules: The horizontal lines: maps the label of each line to its value of `y`.
+        is_log: Whether the vertical axis is logarithmic.
+        has_lines: Whether lines connect the points of a series.
+
     """
 
     rules: Mapping[str, float] = field(default_factory=dict)
@@ -249,6 +258,7 @@ class CurveChart(Chart):
         )
 
     def _x_axis(self, altair: ModuleType) -> Any:
+        """Return the `x` axis for Altair: moments of sessions, payloads or, else, names."""
         name = self.headings["x"]
         if name == "session":
             return altair.X("x:T", title=f"{name} (UTC)", scale=altair.Scale(type="utc"))
@@ -264,11 +274,11 @@ class CurveChart(Chart):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HeatMap(Chart):
-    """A chart whose cells have colors for ratios.
+    """A chart of cells over time, whose colors show ratios of times.
 
-    Each series has a block of lines, and each `row` of a series is a line. A cell covers the time
-    from `x` to `x2`. `bins` are the names of all ranges of ratios, the fastest first. The `bin` of
-    a cell is the range of its ratio or, without a ratio, an outcome.
+    Each of `rows` is a cell, from the moment `x` to the moment `x2`. Each series is a block of
+    lines, and `row` is the name of the cell's line. The `bin` of a cell is the range of its ratio
+    or, without a ratio, an outcome. `bins` are all ranges of ratios, the fastest first.
     """
 
     bins: Sequence[str]
@@ -301,14 +311,14 @@ class HeatMap(Chart):
 
 
 class DrawingError(Exception):
-    """A chart or page cannot be drawn. The message is the reason, for the user."""
+    """The failure to draw a chart or a page. The message is the reason, for the user."""
 
 
 def draw_svg(chart: Chart, *, has_style: bool = True) -> str:
     """Draw a chart as SVG with a description for screen readers.
 
-    With `has_style` the SVG contains the style sheet of the dark theme; otherwise the page that
-    contains the SVG must have it. Raises DrawingError if a library is missing or refuses the chart.
+    With `has_style` the SVG contains `dark_style_sheet()`; otherwise the page around the SVG must
+    contain this style sheet. Raises DrawingError if a library is missing or refuses the chart.
     """
     text: str = _render(chart, "svg")
     head, _, body = text.replace('class="marks"', 'class="busbw-figure"', 1).partition(">")
@@ -339,7 +349,7 @@ def is_drawn_chart(text: str) -> bool:
 
 
 def dark_style_sheet() -> str:
-    """Return the CSS that shows charts in the colors of the dark theme on a dark system."""
+    """Return the CSS that gives charts dark colors if the reader's system uses a dark theme."""
     colors = "".join(
         f'.busbw-figure [{kind}="{light}"]{{{kind}:{dark}}}'
         for light, dark in DARK_OF_LIGHT.items()
@@ -349,13 +359,13 @@ def dark_style_sheet() -> str:
 
 
 def check_libraries() -> None:
-    """Raise ValueError, which says how to install missing libraries, unless all are installed."""
+    """Raise ValueError if a library for drawing is missing; the message says how to install."""
     if not all(map(importlib.util.find_spec, ("altair", "jinja2", "vl_convert"))):
         raise ValueError(MISSING_LIBRARIES)
 
 
 def _render(chart: Chart, format_name: str, **options: float) -> Any:
-    """Return a chart in the format ``svg`` (text) or ``png`` (bytes).
+    """Return a chart in the format ``svg`` (text) or ``png`` (bytes); vl-convert gets `options`.
 
     Raises DrawingError if a library is missing or refuses the chart.
     """

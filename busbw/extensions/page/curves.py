@@ -30,7 +30,10 @@ _BUSBW_HEADING = "busbw (GB/s)"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MeasuredCurve:
-    """The verdicts of a session on cases that differ only in payload, smallest payload first."""
+    """A curve of a chart: the verdicts of a session on cases that differ only in payload.
+
+    The verdict on the smallest payload is the first of `verdicts`.
+    """
 
     session: MeasuredSessionRecord
     verdicts: tuple[Verdict, ...]
@@ -42,7 +45,10 @@ class MeasuredCurve:
 
 
 def curves_of(session: MeasuredSessionRecord) -> list[MeasuredCurve]:
-    """Return the curves of a session. Curves with failed cases come first."""
+    """Return the curves of a session, first those with a failed case.
+
+    A verdict without a case, such as on a case that could not be resolved, is left out.
+    """
     verdicts_by_curve: dict[tuple[object, ...], list[Verdict]] = {}
     for verdict in session.verdicts:
         if (case := verdict.case) is not None:
@@ -61,7 +67,8 @@ def curves_of(session: MeasuredSessionRecord) -> list[MeasuredCurve]:
 def _label_parts(curve: MeasuredCurve) -> list[str]:
     """Return texts that can tell a curve from other curves, the most useful text first.
 
-    Every curve has the same number of texts in the same order. A text may be empty.
+    Every curve has the same number of texts, for the same properties, in the same order. A text may
+    be empty.
     """
     case, session, environment = curve.case, curve.session, curve.session.environment
     return [
@@ -87,7 +94,7 @@ def _label_parts(curve: MeasuredCurve) -> list[str]:
 
 
 def curves_by_name(curves: Sequence[MeasuredCurve]) -> dict[str, MeasuredCurve]:
-    """Return the curves by unique names.
+    """Map a unique name to each curve.
 
     A name has the framework and the strategy and, if curves share these, further properties in
     which the curves differ, such as the dtype.
@@ -112,14 +119,20 @@ def shared_properties_text(curves: Sequence[MeasuredCurve]) -> str:
 
 
 def _busbw_or_none(summary: LaunchTimeSummary | None) -> float | None:
+    """Return the busbw of launches in GB/s; None if the summary of the launches is None."""
     return None if summary is None else summary.busbw_gb_per_s
 
 
 def _reference_or_baseline(curves: Sequence[MeasuredCurve]) -> str:
+    """Return the word ``reference`` if the first session has two stacks, else ``baseline``."""
     return "reference" if curves[0].session.references else "baseline"
 
 
 def _collective_title(names: Iterable[str]) -> str:
+    """Return the word of a title for collectives: ``All-reduce`` if all `names` are all_reduce.
+
+    The word for different names is ``Collectives``.
+    """
     different = list(dict.fromkeys(names))
     name = different[0] if len(different) == 1 else "collectives"
     return name.replace("_", "-").capitalize()
@@ -128,8 +141,8 @@ def _collective_title(names: Iterable[str]) -> str:
 def bandwidth_chart(curves: Sequence[MeasuredCurve]) -> CurveChart:
     """Return a chart of busbw over payload, with ceilings and published bandwidths.
 
-    Up to three curves of a single session also have their baselines, and a band of the loss that is
-    within the limit. Raises ValueError if no case has a busbw, or if there are more than 12 curves.
+    Up to three curves of a single session also have their baselines, and a band for the losses that
+    are within the limit. Raises ValueError for more than 12 curves, or if no case has a busbw.
     """
     if not any(_busbw_or_none(verdict.now) for curve in curves for verdict in curve.verdicts):
         raise ValueError("no bandwidth of a collective by itself")
@@ -161,6 +174,10 @@ def bandwidth_chart(curves: Sequence[MeasuredCurve]) -> CurveChart:
 
 
 def _bandwidth_rows(name: str, curve: MeasuredCurve, *, has_baselines: bool) -> Iterator[ChartRow]:
+    """Yield a row for each payload of the curve `name`: busbw, baseline, limit and failure.
+
+    Without `has_baselines` the baseline and the limit are None.
+    """
     for verdict in curve.verdicts:
         baseline = _busbw_or_none(verdict.baseline) if has_baselines else None
         has_limit = baseline is not None and verdict.limit is not None and verdict.limit > 1
@@ -176,6 +193,7 @@ def _bandwidth_rows(name: str, curve: MeasuredCurve, *, has_baselines: bool) -> 
 
 
 def _ceilings_by_label(curves: Sequence[MeasuredCurve]) -> dict[str, float]:
+    """Return the ceilings of all cases in GB/s, by a label with the rate and the links."""
     return {
         f"ceiling {rate:.4g} GB/s: {verdict.ceiling.text}": rate
         for curve in curves
@@ -201,7 +219,7 @@ def _published_rows(curves: Sequence[MeasuredCurve]) -> Iterable[ChartRow]:
 
 
 def ratio_charts(curves: Sequence[MeasuredCurve]) -> Iterator[CurveChart]:
-    """Yield a chart of ratios over payload; nothing if no case has a ratio."""
+    """Yield a chart of ratios over payload, or nothing if no case has a ratio."""
     reference = _reference_or_baseline(curves)
     rows: list[ChartRow] = [
         {
@@ -238,7 +256,7 @@ def ratio_charts(curves: Sequence[MeasuredCurve]) -> Iterator[CurveChart]:
 
 
 def launch_charts(curves: Sequence[MeasuredCurve]) -> Iterator[CurveChart]:
-    """Yield a chart of each launch's difference from its case's median, in per cent.
+    """Yield a chart with the difference of each launch from the median of the case, in per cent.
 
     Yields nothing if no case has several launches.
     """
@@ -266,7 +284,10 @@ def launch_charts(curves: Sequence[MeasuredCurve]) -> Iterator[CurveChart]:
 
 
 def session_charts(session: MeasuredSessionRecord) -> dict[str, list[Chart]]:
-    """Return the charts of a session by the heading of their section; few curves share a chart."""
+    """Return the charts of a session by the heading of their section.
+
+    A chart has at most three curves, and curves above the 36th are left out.
+    """
     curves = [
         curve
         for curve in curves_of(session)

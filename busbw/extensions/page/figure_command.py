@@ -97,7 +97,11 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the command, and return the exit code."""
+    """Draw the requested chart into the output file, and return the exit code.
+
+    The exit code is 1 if the file cannot be written. Raises CommandError if the chart cannot be
+    drawn, and UsageError if the options are wrong or an input cannot be read.
+    """
     chosen = (options.results, options.published is not None, options.history is not None)
     if sum(map(bool, chosen)) != 1:
         raise UsageError("expected files of --results, --published=DEVICE or --history=DIR")
@@ -116,7 +120,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _requested_chart(options: argparse.Namespace, tables: Sequence[Path]) -> Chart:
-    """Return the chart that the options request; `tables` are files of published bandwidths."""
+    """Return the chart that the options request.
+
+    `tables` are the files of --published, empty without this option. Raises UsageError if an option
+    does not fit the others, or if an input cannot be drawn or read.
+    """
     if options.history is not None:
         return _history_chart(options)
     if options.case is not None:
@@ -129,7 +137,7 @@ def _requested_chart(options: argparse.Namespace, tables: Sequence[Path]) -> Cha
 
 
 def _bandwidth_chart_of_files(paths: Sequence[Path]) -> Chart:
-    """Return a chart of the bandwidths of the sessions in files of results.
+    """Return a chart of the bandwidths of the sessions in `paths`, which are files of results.
 
     Raises UsageError if a file cannot be read, or if the sessions have no bandwidth or too many
     curves.
@@ -143,7 +151,8 @@ def _bandwidth_chart_of_files(paths: Sequence[Path]) -> Chart:
 def _history_chart(options: argparse.Namespace) -> Chart:
     """Return a heat map of a machine's sessions or, with --case, a chart of one case's sessions.
 
-    Raises UsageError if the history has no such machine or case, or has several machines.
+    Raises UsageError if the history lacks the machine or the case, or if the history has several
+    machines and --machine selects none of them.
     """
     baselines = options.baselines or Path("baselines")
     machines = select_machine_histories(options.history, baselines, name=options.machine)
@@ -162,7 +171,7 @@ def _history_chart(options: argparse.Namespace) -> Chart:
 def _published_tables(options: argparse.Namespace) -> list[Path]:
     """Return the files of published bandwidths of the device that --published names.
 
-    Raises UsageError if there is no such file.
+    Raises UsageError if the device has no such file.
     """
     with usage_error(BaselineError, where="--baselines: "):
         folder = options.baselines or shipped_folder("baselines")

@@ -33,8 +33,8 @@ _UNTIMED_OUTCOMES = (Outcome.FAILED, Outcome.OUT_OF_MEMORY)
 def heat_map(machine: MachineHistory) -> HeatMap:
     """Return a heat map of a machine, with a line for each case and a cell for each session.
 
-    The color of a cell shows the time of the session divided by the median time of the case's first
-    sessions.
+    Only the newest 400 sessions are shown. The color of a cell shows the time of the session
+    divided by the median time of the case's first sessions.
     """
     began_by_session = {line.session: line.began for line in machine.lines}
     moments = sorted(began_by_session.values())[-_MAX_SESSIONS:]
@@ -71,10 +71,12 @@ def heat_map(machine: MachineHistory) -> HeatMap:
 
 
 def _sort_cases(cases: Sequence[CaseHistory]) -> list[CaseHistory]:
+    """Return the cases sorted by family and series, and then by payload."""
     return sorted(cases, key=lambda case: (_group_title(case), case.case.payload_bytes))
 
 
 def _group_title(case: CaseHistory) -> str:
+    """Return the name of a case's family and, if the series is interleaved, of the series."""
     series = f", {case.series.text}" if case.series.stack else ""
     return f"{case.case.family_name}{series}"
 
@@ -82,13 +84,14 @@ def _group_title(case: CaseHistory) -> str:
 def _heat_map_cells(
     case: CaseHistory, session_starts: Sequence[datetime], upper_ratio_by_bin: Mapping[str, float]
 ) -> Iterator[ChartRow]:
-    """Yield the heat map's cells of a case; neighboring sessions in the same bin share a cell.
+    """Yield the cells of a case in the heat map.
 
-    A session that did not measure the case has no cell.
+    Successive sessions whose ratios are in the same range share a cell. A session that did not
+    measure the case has no cell.
 
     Args:
         case: The history of the case.
-        session_starts: When each session of the machine began, oldest first.
+        session_starts: When each shown session of the machine began, oldest first.
         upper_ratio_by_bin: Maps the name of each range of ratios to its upper end, the lowest range
             first.
 
@@ -139,10 +142,10 @@ def _level_changes(machine: MachineHistory, case: CaseHistory) -> list[LevelChan
 
 
 def changed_cases(machine: MachineHistory) -> list[CaseHistory]:
-    """Return the cases to look at: those that fail, then those whose level changed.
+    """Return the cases that fail, then the cases whose level changed, the largest change first.
 
-    A case fails if it failed or ran out of memory in its newest session. Among the cases whose
-    level changed, the largest change is first. All other cases are left out.
+    A case fails if the case failed or ran out of memory in its newest session. All other cases are
+    left out.
     """
 
     def largest_change(case: CaseHistory) -> float:
@@ -155,7 +158,7 @@ def changed_cases(machine: MachineHistory) -> list[CaseHistory]:
 
 
 def case_history_chart(machine: MachineHistory, case: CaseHistory) -> CurveChart:
-    """Return a chart of a case's times over its sessions, with its levels and their changes.
+    """Return a chart of a case's times over its sessions, with the levels and changes of level.
 
     Raises ValueError if no session measured the case.
     """
@@ -196,14 +199,14 @@ def _session_row(
     changes: Sequence[LevelChange],
     unit_s: float,
 ) -> ChartRow:
-    """Return the chart's row of a session.
+    """Return the row for a session in the chart of a case.
 
     Args:
         case: The history of the case.
-        previous_line: The case's line in the session before; None in the first session.
+        previous_line: The case's line in the previous session; None for the first session.
         line: The case's line in this session.
         changes: All changes of the case's level.
-        unit_s: The unit of times in the chart, in seconds.
+        unit_s: The unit of times in the chart, in seconds, such as 1e-3 for ms.
 
     """
     outcome, time_s = measured_outcome(line), line.time_s
@@ -239,7 +242,7 @@ _COLUMNS = (
 
 
 def cases_table(machine: MachineHistory) -> Table:
-    """Return a table with a row for each case, and the changes of its level below the row."""
+    """Return a table with a row for each case, and below each row the changes of level."""
     return Table(
         title=TextLine("All cases"),
         columns=_COLUMNS,
@@ -252,6 +255,7 @@ def cases_table(machine: MachineHistory) -> Table:
 
 
 def _case_row(case: CaseHistory) -> TableRow:
+    """Return the row of a case, with its changes of level as notes."""
     times_s = list(case.times_s.values())
     outcomes = [
         outcome for line in case.lines_by_session.values() if (outcome := measured_outcome(line))

@@ -88,7 +88,11 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the command, and return the exit code."""
+    """Write the page, and return the exit code.
+
+    The exit code is 1 if the file cannot be written. Raises CommandError if a chart cannot be
+    drawn, and UsageError if the options are wrong or an input cannot be read.
+    """
     if not options.results and options.history is None:
         raise UsageError("expected files of --results, --history=DIR, or both")
     check_output_file("--output", options.output, "a page of busbw page", is_page, options.results)
@@ -102,7 +106,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def page_view() -> View:
-    """Return the View of --page, by which a session writes a page and recognizes earlier pages.
+    """Return the View of --page: how a session writes its page and recognizes an earlier page.
 
     Raises ValueError if the libraries that draw are missing.
     """
@@ -111,7 +115,7 @@ def page_view() -> View:
 
 
 def page_text(judged_session: JudgedSession) -> str:
-    """Return the HTML page of a judged session, with the history of the measured machines.
+    """Return the HTML page of a judged session, with the history of the measured machines, if any.
 
     Raises UsageError if the history cannot be read, or if a chart cannot be drawn.
     """
@@ -145,8 +149,12 @@ class Section:
 class Chapter:
     """The part of a page that shows one session or, as an overview, several sessions.
 
-    `description` has the title, the verdict, the facts and the logs. `began_text` is when the
-    session began, so that readers can tell sessions apart; it is "" for an overview.
+    Attributes:
+        description: The title, the verdict, the facts and the logs of the session.
+        sections: The sections with paragraphs, charts and tables.
+        began_text: When the session began, so that readers can tell sessions apart; empty for an
+            overview.
+
     """
 
     description: SessionDescription
@@ -166,7 +174,11 @@ class Page:
 
 
 def make_page(sessions: Sequence[SessionRecord], machines: Sequence[MachineHistory] = ()) -> Page:
-    """Return the page that shows `sessions` and the histories of `machines`."""
+    """Return the page that shows `sessions` and the histories of `machines`.
+
+    A single session is a single chapter that includes the histories. Otherwise the histories are in
+    an overview, before the chapters of the sessions.
+    """
     machine_sections = [section for machine in machines for section in _history_sections(machine)]
     chapters = [_session_chapter(session, machines) for session in sessions]
     if len(chapters) == 1:
@@ -184,6 +196,7 @@ def make_page(sessions: Sequence[SessionRecord], machines: Sequence[MachineHisto
 
 
 def _session_chapter(session: SessionRecord, machines: Sequence[MachineHistory]) -> Chapter:
+    """Return the chapter of a session; `machines` say since when its failed cases fail."""
     description = session.describe(failing_since_texts_of_verdicts(session.verdicts, machines))
     charts = curves.session_charts(session) if isinstance(session, MeasuredSessionRecord) else {}
     cases = Section(
@@ -218,6 +231,7 @@ def _joint_bandwidth_section(sessions: Sequence[SessionRecord]) -> Iterator[Sect
 
 
 def _history_sections(machine: MachineHistory) -> Iterator[Section]:
+    """Yield the sections of a machine's history: heat map, changed cases, and all cases."""
     changed_cases = history.changed_cases(machine)
     omitted_count = len(changed_cases) - history.MAX_CASE_CHARTS
     note = f"{plural(omitted_count, 'case')} more: the table of all cases says what changed."
@@ -240,7 +254,10 @@ def _history_sections(machine: MachineHistory) -> Iterator[Section]:
 
 
 def render_html(page: Page) -> str:
-    """Return a page as one HTML document. Raises DrawingError if a library is missing."""
+    """Return a page as a single HTML document.
+
+    Raises DrawingError if a library is missing, or if a chart cannot be drawn.
+    """
     try:
         jinja = importlib.import_module("jinja2")
         markup = importlib.import_module("markupsafe").Markup

@@ -1,8 +1,8 @@
 """`busbw trace DIR...`: print the bandwidth table of profiler recordings.
 
-The table has a row for each payload and a column for each slice. Recordings are found by the
-suffixes of their names. A folder holds one recording, with a file for each host: TensorBoard's
-layout is `plugins/profile/<time>/<host>.<format>`.
+The table has a row for each payload and a column for each slice (a set of chips, such as v2-8).
+Files with the suffixes of recordings are read. A folder holds one recording, with a file for each
+host: TensorBoard's layout is `plugins/profile/<time>/<host>.<format>`.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ _TPU_V2 = re.compile(
 
 
 def _pattern_with_group(group: str, text: str) -> re.Pattern[str]:
-    """Compile the regular expression `text`, which searches the names of the folders of a path.
+    """Compile the regular expression `text`, which must have a group of the name `group`.
 
-    Raises ValueError if the expression is invalid, or has no group of the name `group`.
+    The expression will search a text in which each line is the name of a folder. Raises ValueError
+    if the expression is invalid or lacks the group.
     """
     try:
         # MULTILINE, because each folder of a path is a line of the text that is searched.
@@ -128,7 +129,10 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the command, and return the exit code."""
+    """Print the tables or the JSON, and the problems on standard error; return the exit code.
+
+    The exit code is 1 if there is a problem, such as a file that cannot be read.
+    """
     recordings = _recordings_by_folder(options.paths)
     problems = [] if recordings else [f"no recording; expected *{', *'.join(reversed(_SUFFIXES))}"]
     cells = bandwidth_cells(recordings, options, problems)
@@ -141,10 +145,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _recordings_by_folder(paths: Iterable[Path]) -> Mapping[Path, Mapping[str, Path]]:
-    """Return the recording in each folder, as the path of one file for each host.
+    """Return the recording in each folder: the path of one file for each host, by host name.
 
-    `paths` are files, and folders that are searched with all folders in them. If a host has files
-    of several formats, the file of the last format of `_SUFFIXES` counts.
+    `paths` are files, and folders that are searched with their subfolders. If a host has files of
+    several formats, the file of the last format of `_SUFFIXES` counts.
     """
     recordings: dict[Path, dict[str, Path]] = defaultdict(dict)
     folders = [Path(os.path.realpath(path)) for path in paths]
@@ -162,12 +166,12 @@ def _recordings_by_folder(paths: Iterable[Path]) -> Mapping[Path, Mapping[str, P
 def bandwidth_cells(
     recordings: Mapping[Path, Mapping[str, Path]], options: argparse.Namespace, problems: list[str]
 ) -> list[dict[str, Any]]:
-    """Return the cells of the table as JSON objects.
+    """Return the cells of the tables as JSON objects: the bandwidths of a payload in a column.
 
-    Recordings with the same payload and column share a cell.
+    Recordings with the same collective, payload, column and ranks share a cell.
 
     Args:
-        recordings: The files by folder and host, as `_recordings_by_folder` returns them.
+        recordings: The files by folder and host, as returned by `_recordings_by_folder`.
         options: The options of `busbw trace`.
         problems: A list to which this function appends a sentence for each file that cannot be
             read, and for each collective without a cell.
@@ -208,16 +212,18 @@ def bandwidth_cells(
 def _iteration_times(
     runs: Sequence[RecordedCollective], devices: set[str], *, is_partial: bool
 ) -> list[dict[str, float]]:
-    """Return the seconds of each iteration by device, without warm-ups.
+    """Return the iterations of an instruction; each iteration maps devices to seconds.
 
     The k-th call on a device belongs to the k-th call on all other devices. The i-th run in a call
     on a device belongs to the i-th run in that call on all other devices. The first run of each
-    call is a warm-up. If each call has a single run, only the first call is a warm-up.
+    call is a warm-up, which is left out. If each call has a single run, only the first call is a
+    warm-up.
 
     Args:
         runs: All runs of an instruction, on all devices.
         devices: The names of all devices in the recording.
-        is_partial: Whether devices that lack runs are left out. Otherwise ValueError is raised.
+        is_partial: Whether devices that lack runs are left out with a warning. Otherwise such
+            devices raise ValueError.
 
     Raises:
         ValueError: The recording lacks runs or devices, or has only warm-ups.
@@ -260,16 +266,17 @@ def _iteration_times(
 def _cell_key(
     folder: Path, collective: RecordedCollective, options: argparse.Namespace, device_count: int
 ) -> tuple[str, int, str, int]:
-    """Return what identifies a cell: the collective's kind, its payload, the column, and the ranks.
+    """Return the key of a cell: the kind of collective, payload in bytes, column, and ranks.
 
-    A payload that is not in the recording is that of --payload, or is read from the names of
-    folders. Names of inner folders take precedence.
+    If the recording lacks the payload, --payload gives the payload, or the payload is read from the
+    names of folders. Names of inner folders take precedence.
 
     Args:
         folder: The folder of the recording.
         collective: A recorded collective of the cell.
         options: The options of `busbw trace`.
-        device_count: The number of devices that took part.
+        device_count: The number of devices that took part, which is the number of ranks if the
+            recording does not contain the groups of ranks.
 
     Raises:
         ValueError: The kind of collective or the payload is not known.
@@ -302,14 +309,16 @@ def _cell_key(
 def _bandwidth_cell(
     kind: str, payload_bytes: int, column: str, ranks: int, iterations: Sequence[dict[str, float]]
 ) -> dict[str, Any]:
-    """Return a cell of the table as a JSON object.
+    """Return a cell of the table as a JSON object, with algbw and busbw of the median iteration.
+
+    The time of an iteration is the time of the slowest device.
 
     Args:
         kind: The kind of collective, such as ``all_reduce``.
         payload_bytes: The payload.
         column: The name of the column, such as ``v2-8``.
         ranks: The number of ranks of the collective.
-        iterations: The seconds of each iteration by device.
+        iterations: The iterations, each of which maps devices to seconds.
 
     """
     median_s = statistics.median(max(times.values()) for times in iterations)

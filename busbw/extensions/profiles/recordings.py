@@ -1,4 +1,4 @@
-"""Find the collectives in a profiler's recording: their kind, device, call and duration.
+"""Read a profiler's recording, and find its collectives: their kind, device, call and duration.
 
 Events on the device that does the work count: instructions of a TPU, kernels of a GPU, and on a CPU
 the operations of XLA and TensorFlow. Host events that only start work on a device do not count.
@@ -56,13 +56,12 @@ _MAX_INSTRUCTION_CHARACTERS = 20_000
 
 
 class RecordedCollective(NamedTuple):
-    """A collective that ran once on one device.
+    """A single run of a collective on one device, as a profiler recorded it.
 
-    Args:
-        kind: The kind of collective, such as ``all_reduce``.
-        payload_bytes: The payload; None if the recording does not contain it.
-        groups: The number and size of the groups of ranks; None if the recording does not contain
-            them.
+    Attributes:
+        kind: The kind of collective, such as ``all_reduce``, or UNKNOWN_KIND.
+        payload_bytes: The payload; None if the recording lacks the payload.
+        groups: The number and size of the groups of ranks; None if the recording lacks groups.
         instruction: The name of the instruction in the program.
         device: The name of the device, ``<host>/<number>``.
         call: A name for the call of the program that ran the collective.
@@ -80,11 +79,11 @@ class RecordedCollective(NamedTuple):
 
 
 def read_events(path: Path, max_bytes: int) -> list[ProfileEvent]:
-    """Return the events in a file of a recording.
+    """Return the events in a file of a recording, in any format.
 
     An event without a name is added for each plane (a device or a host), so that a device without
-    events is known. Raises ValueError if the file is damaged. Also raises ValueError if the file,
-    packed or unpacked, has more than `max_bytes`.
+    events is known. Raises ValueError if the file is damaged, if the file has more than `max_bytes`
+    packed or unpacked, or if JAX is not installed for a file that only JAX reads.
     """
     content = storage.read(path, max_bytes)
     try:
@@ -100,6 +99,7 @@ def read_events(path: Path, max_bytes: int) -> list[ProfileEvent]:
 
 
 def _events_of_xplane(content: bytes) -> list[ProfileEvent]:
+    """Return the events in the `content` of a file of XPLANE, after an event for each plane."""
     from jax.profiler import ProfileData
 
     from busbw.worker.backends.jax.profile import events_of
@@ -114,6 +114,10 @@ def _events_of_xplane(content: bytes) -> list[ProfileEvent]:
 
 
 def _events_of_json(content: bytes, max_bytes: int) -> list[ProfileEvent]:
+    """Return the events in the `content` of a JSON trace, after an event for each plane.
+
+    `content` may be packed by gzip. Raises ValueError if the trace is too large.
+    """
     text = storage.gunzip(content, max_bytes)
     if text.count(b",") > MAX_VALUES:
         raise ValueError(f"it has more than {MAX_VALUES} values")
@@ -131,7 +135,8 @@ def _events_of_json(content: bytes, max_bytes: int) -> list[ProfileEvent]:
 def _event_of_row(row: Mapping[str, Any], names: Mapping[tuple[Any, Any], str]) -> ProfileEvent:
     """Return the event that a row of a JSON trace describes.
 
-    `names` maps (process, None) to the name of a plane, and (process, thread) to that of a line.
+    `names` maps (process, None) to the name of a plane, and (process, thread) to the name of a line
+    (a queue or thread).
     """
     process, stats = row.get("pid"), dict(row.get("args") or {})
     place = names.get((process, None), ""), names.get((process, row.get("tid")), "")
@@ -146,7 +151,8 @@ def _event_of_row(row: Mapping[str, Any], names: Mapping[tuple[Any, Any], str]) 
 def find_collectives(events: Sequence[ProfileEvent], host: str) -> list[RecordedCollective]:
     """Return the collectives among the `events` that were recorded on `host`, in order of time.
 
-    Raises ValueError if a duration is negative or above 1e6 s, which no profiler writes.
+    If a device of the recording ran a collective, events on the host itself do not count. Raises
+    ValueError if a duration is negative or above 1e6 s, which no profiler writes.
     """
     events = [*events, *_replica_events(events)]
     launches = sorted(
@@ -181,7 +187,7 @@ def find_collectives(events: Sequence[ProfileEvent], host: str) -> list[Recorded
 
 
 def _replica_events(events: Iterable[ProfileEvent]) -> Iterator[ProfileEvent]:
-    """Yield TensorFlow's collectives on a CPU as events that name the replica as the device.
+    """Yield TensorFlow's collectives on a CPU, as events in which the replica is the device.
 
     Each replica of a collective is a node of TensorFlow's graph. All replicas of a collective have
     the same step, iteration and instance, and the numbers in their names give their order.
@@ -205,9 +211,9 @@ def _replica_events(events: Iterable[ProfileEvent]) -> Iterator[ProfileEvent]:
 def _read_kernel_collective(event: ProfileEvent) -> tuple[str, int, GroupSize | None]:
     """Return the kind of a GPU kernel's collective, its payload in bytes, and its groups of ranks.
 
-    The kind is "" if the kernel is no collective. The payload is 0 and the groups are None if they
-    are unknown. The arguments that the recording has for the kernel take precedence over the
-    kernel's name.
+    The kind is "" if the kernel is no collective. An unknown payload is 0, and unknown groups are
+    None. The arguments that the recording has for the kernel take precedence over the kernel's
+    name.
     """
     kernel = _NCCL.match(event.name[:80])
     stats = event.stats
@@ -224,11 +230,11 @@ def _read_kernel_collective(event: ProfileEvent) -> tuple[str, int, GroupSize | 
 
 @functools.lru_cache(maxsize=4096)
 def _read_instruction_collective(name: str, text: str) -> tuple[str, int, GroupSize | None]:
-    """Return the kind of an instruction's collective, its payload in bytes, and its groups.
+    """Return the kind of an instruction's collective, its payload in bytes, and its rank groups.
 
-    The kind is "" if the instruction is no collective. The payload is 0 and the groups of ranks are
-    None if they are unknown. The operation in the `text` of the instruction takes precedence over
-    the `name` of the instruction.
+    The kind is "" if the instruction is no collective. An unknown payload is 0, and unknown groups
+    are None. The operation in the HLO `text` of the instruction takes precedence over the `name` of
+    the instruction, which may be HLO, too.
     """
     kind = _first_collective_kind(name.partition(" = ")[0])
     module = hlo.read_module(f"%noted () -> () {{\n{name}\n{text}\n}}")
@@ -246,9 +252,9 @@ def _read_instruction_collective(name: str, text: str) -> tuple[str, int, GroupS
 
 
 def _first_collective_kind(*candidate_names: object) -> str:
-    """Return the kind of the first collective that `candidate_names` name, or "" for none.
+    """Return the kind of the first of `candidate_names` that names a collective; "" if none does.
 
-    For ``psum.7`` it is ``all_reduce``. The candidates are tried in their order.
+    For ``psum.7`` the kind is ``all_reduce``.
     """
     letters = (re.sub("[^a-z]", "", str(name).lower()) for name in candidate_names)
     return next((str(match.lastgroup) for match in map(_KIND.fullmatch, letters) if match), "")

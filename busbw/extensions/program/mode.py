@@ -1,4 +1,4 @@
-"""Read the collectives of programs, and measure each by itself, as a mode of sessions."""
+"""Read the collectives of users' programs, and measure each collective by itself (`--program`)."""
 
 from __future__ import annotations
 
@@ -42,12 +42,16 @@ from .worker_values import (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProgramCases:
-    """The cases that measure the collectives of the program `name`, each collective by itself.
+    """The cases that measure the collectives of a user's program, each collective by itself.
 
-    `collectives_by_spec` maps each case to its collective, whose `times` are all runs of such
-    collectives in a step. `notes` are sentences on the collectives that are measured with another
-    dtype, or not at all. `unmeasured_names` are the names of the collectives that move data but are
-    not measured.
+    Attributes:
+        name: The name of the program, such as ``train-step``.
+        collectives_by_spec: Maps each case to the collective that the case measures. Its `times`
+            counts all runs of such collectives in a step.
+        notes: Sentences on the collectives that are measured with another dtype, or not at all.
+        unmeasured_names: The names of the collectives that move data but are not measured, each
+            with the number of its runs in a step.
+
     """
 
     name: str
@@ -56,9 +60,11 @@ class ProgramCases:
     unmeasured_names: tuple[str, ...] = ()
 
     def communication_text(self, verdicts: Mapping[CaseSpec, Verdict]) -> str:
-        """Return how long the collectives of a step take together, each measured by itself.
+        """Return a sentence on the time that all measured collectives of a step take together.
 
-        The text names the case with the longest time, and the collectives that are not measured.
+        The time is the sum of the median times of the collectives, each times its runs in a step.
+        The sentence names the collective with the longest time, and the collectives that are not
+        measured. If a case in `verdicts` has no time, the sentence says that the sum is unknown.
         """
         name = f"communication of {self.name}"
         seconds = {
@@ -96,6 +102,7 @@ def mode_of(options: Options) -> run.Mode | None:
 
 
 def _select_specs(programs: Sequence[ProgramCases], options: Options) -> tuple[CaseSpec, ...]:
+    """Return the cases of all programs, each case once."""
     return tuple(
         dict.fromkeys(spec for program in programs for spec in program.collectives_by_spec)
     )
@@ -107,6 +114,7 @@ def _measure_programs(
     executor: Executor,
     display: Display,
 ) -> JudgedSession:
+    """Show the collectives of the programs, measure and judge them, and add up their times."""
     for program in programs:
         total = plural(sum(use.times for use in program.collectives_by_spec.values()), "collective")
         summary = f"{total} per step in {plural(len(program.collectives_by_spec), 'case')}"
@@ -119,9 +127,11 @@ def _measure_programs(
 
 
 def cases_of_program(options: Options, source: str) -> ProgramCases:
-    """Return the cases of the program `source`, a function or a file of HLO.
+    """Return the cases that measure the collectives of the program `source`.
 
-    Raises UsageError if the program cannot be compiled or read, or has no collective to measure.
+    `source` is a value of --program: a function such as ``train.py:step``, or a file of optimized
+    HLO. Raises UsageError if the program cannot be compiled or read, or has no collective to
+    measure.
     """
     collectives_by_spec = dict[CaseSpec, CollectiveUse]()
     notes = list[str]()
@@ -156,9 +166,10 @@ def cases_of_program(options: Options, source: str) -> ProgramCases:
 
 
 def collectives_of_program(options: Options, source: str) -> ProgramCollectives:
-    """Return the collectives of the program `source`, a function or a file of HLO.
+    """Return the collectives of the program `source`, read from its optimized HLO.
 
-    Raises UsageError if the program cannot be compiled or read.
+    `source` is a value of --program: a function such as ``train.py:step``, or a file of optimized
+    HLO. Raises UsageError if the program cannot be compiled or read.
     """
     if not is_hlo_file(source):
         return _collectives_of_function(options, source)
@@ -167,9 +178,10 @@ def collectives_of_program(options: Options, source: str) -> ProgramCollectives:
 
 
 def _collectives_of_function(options: Options, source: str) -> ProgramCollectives:
-    """Let workers call a function, compile its program for the devices, and list its collectives.
+    """Return the collectives of a program that a function makes, compiled by workers.
 
-    Raises UsageError if the workers do not start, or if the program cannot be compiled or read.
+    The workers call the function `source` with the devices. Raises UsageError if the workers do not
+    start, or if the program cannot be compiled or read.
     """
     framework = options.frameworks[0]
     worker_spec = machine.worker_spec_of(
@@ -230,11 +242,11 @@ def spec_of_collective(
 
 
 def _dtype_to_measure(use: CollectiveUse, axis_count: int) -> str:
-    """Return the dtype to measure the collective `use` with.
+    """Return the name of the dtype with which to measure the collective `use`.
 
     A collective that only moves data is measured as float32 if busbw does not support its dtype.
     `axis_count` is the number of axes of the program's mesh. Raises GridError if busbw cannot
-    measure the collective; the message is the reason.
+    measure the collective for any reason; the message is the reason.
     """
     collective = COLLECTIVES.get(use.kind)
     if collective is None:
@@ -269,9 +281,18 @@ _RANK = re.compile(r"\d+")
 def read_hlo_file(path: Path, ranks: int | None = None) -> CollectiveUses:
     """Return the collectives of a file of optimized HLO, which may be compressed with gzip.
 
-    `ranks` is the number of ranks that the user expects; None to read it from the file. Raises
-    InputError if the file cannot be read. Raises ProgramError if the file is not optimized HLO, is
-    incomplete, contains several programs, or is compiled for another number of ranks.
+    Args:
+        path: The path of the file.
+        ranks: The number of ranks that the user expects; None to read the number from the file.
+
+    Returns:
+        The collectives, the largest payload first.
+
+    Raises:
+        InputError: The file cannot be read.
+        ProgramError: The file is not optimized HLO, is incomplete, contains several programs, or is
+            compiled for another number of ranks.
+
     """
     # Editors on Windows write a byte order mark first, and end lines with two characters.
     content = storage.gunzip(storage.read(path))

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 @argument_type
 def parse_program_option(text: str) -> str:
-    """Return `text` if it names a program: a function of a file or module, or a file of HLO.
+    """Check that `text` names a program, and return `text` unchanged.
 
-    Raises ValueError for any other text.
+    A program is named by ``FILE.py:FUNCTION``, ``MODULE:FUNCTION`` or the path of a file of
+    optimized HLO. Raises ValueError for any other text.
     """
     place, _, function = text.rpartition(":")
     is_file = place.endswith(".py")
@@ -36,9 +37,9 @@ def parse_program_option(text: str) -> str:
 
 
 def _check_contains(path: str, function: str) -> None:
-    """Raise ValueError if a file of Python is missing, or does not contain the name of a function.
+    """Raise ValueError if the Python file `path` is missing or does not mention `function`.
 
-    A worker would notice it, too, but only after it has started its framework.
+    A worker would notice such an error, too, but only after the worker has started its framework.
     """
     if not os.path.isfile(path):
         raise ValueError(f"{path}: there is no such file")
@@ -68,7 +69,7 @@ PROGRAM = Option(
 
 
 def program_sources(options: Options) -> tuple[str, ...]:
-    """Return the value of each --program, without repetitions.
+    """Return the values of all --program options, each value once; empty without --program.
 
     Raises UsageError if two different programs have the same name.
     """
@@ -82,12 +83,12 @@ def program_sources(options: Options) -> tuple[str, ...]:
 
 
 def is_hlo_file(source: str) -> bool:
-    """Return whether `source` is a file of optimized HLO and not a function."""
+    """Return whether `source`, a value of --program, is a file of HLO and not a function."""
     return ":" not in PurePath(source).name
 
 
 def program_name(source: str) -> str:
-    """Return the name of the program `source`, such as ``programs-train_step``."""
+    """Return a short name of a program, such as ``train-step`` for the `source` train.py:step."""
     place, _, function = source.rpartition(":")
     words = PurePath(source).stem if is_hlo_file(source) else f"{PurePath(place).stem}-{function}"
     return re.sub(r"\W+", "-", words).strip("-")

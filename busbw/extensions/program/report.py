@@ -71,6 +71,10 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run the command, and return its exit code: 1 if two programs differ, and otherwise 0.
+
+    Raises UsageError if more than two programs are named, or if a program cannot be read.
+    """
     if len(options.programs) > 2:
         raise UsageError(f"expected one program or two, got {len(options.programs)}")
     programs = [_read_program(source, options) for source in options.programs]
@@ -85,9 +89,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _read_program(source: str, options: argparse.Namespace) -> ProgramCollectives:
-    """Return the collectives of the program that `source` names as ``--program`` does.
+    """Return the collectives of a program; `source` names the program as --program does.
 
-    Raises UsageError if an option is wrong, or if the program cannot be compiled or read.
+    `options` are the arguments of the command, such as `ranks`. Raises UsageError if an option is
+    wrong, or if the program cannot be compiled or read.
     """
     # A file of HLO needs no framework: the fake framework is always installed.
     words = [f"--program={source}", f"--frameworks={'fake' if is_hlo_file(source) else 'jax'}"]
@@ -97,7 +102,7 @@ def _read_program(source: str, options: argparse.Namespace) -> ProgramCollective
 
 
 def collectives_table(uses: CollectiveUses) -> Table:
-    """Return a table with a row for each collective, and a note on the bytes that a step moves."""
+    """Return a table with a row for each collective, and a note on the bytes that a step sends."""
     return Table(
         columns=_COLUMNS,
         rows=make_rows(
@@ -123,8 +128,9 @@ def collectives_table(uses: CollectiveUses) -> Table:
 def traffic_bytes(use: CollectiveUse) -> int | None:
     """Return the bytes that each rank sends in a step if the collective runs as a ring.
 
-    They are payload x busbw factor x runs per step. Returns None if busbw does not support the
-    collective, if its groups are unknown, or if its number of runs per step depends on data.
+    The number of bytes is payload x (busbw / algbw) x runs per step. Returns None if busbw does not
+    support the collective, if its groups are unknown, or if its number of runs per step depends on
+    data.
     """
     collective = COLLECTIVES.get(use.kind)
     if collective is None or use.per_iteration or not use.ranks:
@@ -133,13 +139,14 @@ def traffic_bytes(use: CollectiveUse) -> int | None:
 
 
 def _groups_text(use: CollectiveUse) -> str:
+    """Return the axes and the group size of a collective, such as ``data (4)``."""
     if use.axes:
         return f"{use.axes} ({use.ranks})"
     return f"groups of {use.ranks}" if use.ranks else "unknown groups"
 
 
 def _traffic_note(uses: CollectiveUses) -> str:
-    """Return a sentence with the bytes that a step moves, in all collectives together."""
+    """Return a text with the payload and the sent bytes of all collectives of a step together."""
     traffics = [traffic for traffic in map(traffic_bytes, uses) if traffic is not None]
     counted = [use for use in uses if not use.per_iteration]
     payloads = sum(use.payload_bytes * use.times for use in counted if use.ranks != 1)
@@ -162,8 +169,8 @@ def collective_differences(
 
     Collectives with the same kind, dtype, payload and groups are compared with each other. If only
     the dtype or the payload of a collective changed, the change is a single difference. Another
-    order, name or line number is no difference. Line numbers only show where a collective was
-    added, changed or removed.
+    order or source line is no difference. Source lines only show where a collective was added,
+    changed or removed.
     """
     old, new = _uses_by_name(old_program), _uses_by_name(new_program)
     new_names = _new_names_by_old_name(old, new)
@@ -177,7 +184,10 @@ def collective_differences(
 
 
 def _uses_by_name(program: CollectiveUses) -> dict[str, list[CollectiveUse]]:
-    """Group the collectives of a program by name, such as ``all-gather of float32 4M``."""
+    """Return the collectives of a program by their names.
+
+    A name is for example ``all-gather of float32 4M along model``.
+    """
     uses_by_name: dict[str, list[CollectiveUse]] = {}
     for use in program:
         uses_by_name.setdefault(use.name, []).append(use)
@@ -189,9 +199,15 @@ def _new_names_by_old_name(
 ) -> dict[str, str]:
     """Return the new names of collectives whose dtype or payload changed, by their old names.
 
-    A removed and an added collective are matched if they have the same kind, groups and number of
-    runs. If there are several, the largest payloads are matched with each other. Nothing is matched
-    if the number of removed collectives is not the number of added collectives.
+    A removed and an added collective are matched if their kind, groups and number of runs are the
+    same. If several removed collectives are alike in these three, they are matched with the added
+    collectives in the order of payloads, the largest first. They are not matched if their number
+    is not the number of the added collectives.
+
+    Args:
+        old: The collectives of the old program by name.
+        new: The collectives of the new program by name.
+
     """
     names: dict[tuple[str, ...], tuple[list[str], list[str]]] = {}
     for side, (program, other_program) in enumerate(((old, new), (new, old))):
@@ -206,9 +222,17 @@ def _new_names_by_old_name(
 def _differences_of_collective(
     name: str, old_uses: Sequence[CollectiveUse], new_uses: Sequence[CollectiveUse]
 ) -> Iterator[Difference]:
-    """Yield the differences of a collective: how often it runs, its data, start and algorithm.
+    """Yield the differences of a collective between two programs.
 
-    If only a single program has the collective `name`, only the number of runs differs.
+    The compared properties are the number of runs, the dtype and payload, the groups, whether the
+    collective is asynchronous, and the algorithm. If only a single program has the collective,
+    the number of runs is the only difference.
+
+    Args:
+        name: The name of the collective, such as ``all-gather of float32 4M along model``.
+        old_uses: The collectives with this name in the old program; empty if the program has none.
+        new_uses: The matching collectives in the new program; empty if the program has none.
+
     """
     lines = _lines_text(old_uses, new_uses)
     for describe in _DESCRIPTIONS:
@@ -225,7 +249,7 @@ def _differences_of_collective(
 
 
 def _run_counts_text(uses: Sequence[CollectiveUse]) -> str:
-    """Return how often collectives run, such as ``4 per step, at most 2 per step``."""
+    """Return how often equal collectives run, such as ``4 per step, at most 2 per step``."""
     sums: dict[tuple[bool, bool], CollectiveUse] = {}
     for use in uses:
         key = use.at_most, use.per_iteration
@@ -234,6 +258,10 @@ def _run_counts_text(uses: Sequence[CollectiveUse]) -> str:
 
 
 def _asynchrony_text(uses: Sequence[CollectiveUse]) -> str:
+    """Return how many runs are asynchronous, such as ``2 asynchronous, 1 synchronous``.
+
+    If all runs are alike, the text is only the word ``asynchronous`` or ``synchronous``.
+    """
     counts = Counter[str]()
     for use in uses:
         counts["asynchronous" if use.is_asynchronous else "synchronous"] += use.times
@@ -242,6 +270,7 @@ def _asynchrony_text(uses: Sequence[CollectiveUse]) -> str:
 
 
 def _algorithm_text(uses: Sequence[CollectiveUse]) -> str:
+    """Return the published algorithms of collectives; empty if no algorithm is published."""
     texts = {" ".join(value for _, value in sorted(use.algorithm.items())) for use in uses}
     return "; ".join(sorted(filter(None, texts)))
 
@@ -257,10 +286,10 @@ _DESCRIPTIONS: Sequence[Callable[[Sequence[CollectiveUse]], str]] = (
 
 
 def _lines_text(old_uses: Sequence[CollectiveUse], new_uses: Sequence[CollectiveUse]) -> str:
-    """Return the source lines whose number of runs changed, such as `` (train.py:88)``.
+    """Return the source lines at which the number of runs changed, such as `` (train.py:88)``.
 
-    If no line's number changed, return the lines of `new_uses`. Only the first lines are named; the
-    text is empty if no line is known.
+    If the number of runs did not change at any line, return the lines of `new_uses`. The text names
+    at most _MOST_LINES lines, and is empty if no line is known.
     """
     old_counts, new_counts = Counter[str](), Counter[str]()
     for counts, uses in ((old_counts, old_uses), (new_counts, new_uses)):

@@ -20,10 +20,11 @@ from .worker_values import ProgramCollectives, ProgramError
 
 
 def list_collectives(session: CaseMeasurer, request: Mapping[str, Any]) -> ProgramCollectives:
-    """Compile the user's program that the request names as `source`, and list its collectives.
+    """Compile a user's program for the devices of the worker, and list its collectives.
 
-    Raises MeasuringError if the framework cannot compile programs of users, or if the program
-    cannot be compiled or read.
+    `session` has the framework of the worker. The value `source` of the request names the program,
+    such as ``train.py:step``. Raises MeasuringError if the framework cannot compile programs of
+    users, or if the program cannot be compiled or read.
     """
     framework = session.backend.name
     if importlib.util.find_spec(f"{__name__}_{framework}") is None:
@@ -37,17 +38,20 @@ def list_collectives(session: CaseMeasurer, request: Mapping[str, Any]) -> Progr
 
 
 def compile_error(error: Exception) -> MeasuringError:
-    """Return the failure of a program that the compiler refuses with `error`."""
+    """Return the MeasuringError that stands for `error`, with which a compiler refused a program.
+
+    The kind of the failure is OUT_OF_MEMORY or COMPILE_ERROR.
+    """
     if is_out_of_memory(error):
         return out_of_memory_error(error)
     return MeasuringError(FailureKind.COMPILE_ERROR, str(error).strip())
 
 
 def parse_collectives(text: str, mesh: Mapping[str, int]) -> ProgramCollectives:
-    """List the collectives in `text`, the optimized HLO of a program that was written for `mesh`.
+    """List the collectives in `text`, the optimized HLO of a user's program.
 
-    `mesh` maps axis names to extents. Raises MeasuringError if the text cannot be
-    read.
+    `mesh` maps the axis names of the program's mesh to their extents; empty without a mesh. Raises
+    MeasuringError if the text cannot be read.
     """
     try:
         # The HLO of a program for a single device does not say the number of ranks.

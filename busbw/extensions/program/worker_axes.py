@@ -1,8 +1,8 @@
-"""Find the groups of ranks of a collective, their mesh axes, and the line of the user's own code.
+"""Find the groups of ranks of a collective, their mesh axes, and its line in the user's source.
 
-XLA writes the line in one of two forms. The metadata of an instruction contain a file and a line
-or, since 2025, the number of a stack frame. In the second form, tables of files, lines and frames
-are at the head of the program.
+XLA writes the source line in one of two forms. The metadata of an instruction contain a file and a
+line or, since 2025, the number of a stack frame. In the second form, tables of files, lines and
+frames are at the head of the program.
 """
 
 from __future__ import annotations
@@ -38,21 +38,25 @@ MOST_RANKS = 65_536
 
 @dataclass(frozen=True)
 class MeshAxes:
-    """The axes of the `mesh` of a program.
+    """The mesh of a program, whose axes are matched with the groups of collectives.
 
-    `program_ranks` is the number of ranks of the program; None if it is unknown.
+    Attributes:
+        mesh: Maps the axis names of the mesh to their extents; empty without a mesh.
+        program_ranks: The number of ranks of the program; None if the number is unknown.
+
     """
 
     mesh: Mapping[str, int]
     program_ranks: int | None
 
     def find_groups(self, hlo_line: str) -> tuple[int, int, str]:
-        """Return (ranks in a group, groups, mesh axes) of the collective in a line of HLO.
+        """Return (ranks in a group, number of groups, mesh axes) of the collective in `hlo_line`.
 
-        The axes are names joined with commas, such as ``data,model``; empty if the groups lie along
-        no axes. The number of groups is 0 for a permute that is not a ring in each group. Both
-        numbers are 0 if the groups cannot be read. Raises ProgramError if a collective runs over
-        all ranks, and their number is unknown.
+        The axes are names joined with commas, such as ``data,model``. If the groups lie along no
+        mesh axes, the text is CONSECUTIVE or STRIDED for groups with such ranks, and empty for
+        other groups. The number of groups is 0 for a collective-permute that is not a ring in each
+        group. Both numbers are 0 if the groups cannot be read. Raises ProgramError if the
+        collective runs over all ranks, and their number is unknown.
         """
         pairs, size = source_target_pairs_of(hlo_line), group_size_of(hlo_line)
         if pairs is not None:
@@ -71,11 +75,11 @@ class MeshAxes:
         return self.program_ranks, 1, ",".join(self._whole_mesh)
 
     def _groups_of_pairs(self, pairs: Groups) -> tuple[int, int, str]:
-        """Return (ranks in a group, groups, axis) of a permute whose pairs are (sender, receiver).
+        """Return (ranks in a group, number of groups, mesh axis) of a collective-permute.
 
-        The axis is the mesh axis along which all pairs send. The number of groups is 0 unless the
-        pairs are a ring in each group. If there is no such axis, the result is the number of ranks
-        in the pairs, 0, and an empty axis.
+        `pairs` are the (sender, receiver) ranks. The axis is the mesh axis along which all pairs
+        send. The number of groups is 0 unless the pairs are a ring in each group. Without such an
+        axis the result is the number of ranks in the pairs, 0, and an empty text.
         """
         for axis, extent in self._whole_mesh.items():
             groups = _groups_along(tuple(self._whole_mesh.items()), (axis,))
@@ -88,7 +92,11 @@ class MeshAxes:
 
     @property
     def _whole_mesh(self) -> Mapping[str, int]:
-        """The mesh; empty if its ranks are not all ranks of the program, or too many to compare."""
+        """The mesh, or an empty mapping if it cannot be matched with groups.
+
+        A mesh cannot be matched if it does not have exactly the ranks of the program, or if it has
+        more than MOST_RANKS ranks or too many axes.
+        """
         ranks, names = math.prod(self.mesh.values()), len(self.mesh)
         is_whole = (
             ranks == self.program_ranks
@@ -98,10 +106,10 @@ class MeshAxes:
         return self.mesh if is_whole else {}
 
     def _axes_text(self, groups: Groups) -> str:
-        """Return the fewest mesh axes that make up the groups, such as ``data,model``.
+        """Return the fewest mesh axes along which the groups lie, such as ``data,model``.
 
-        If no axes do, return CONSECUTIVE or STRIDED for groups with such ranks, and otherwise an
-        empty text.
+        If the groups lie along no mesh axes, return CONSECUTIVE or STRIDED for groups with such
+        ranks, and an empty text for other groups.
         """
         size, ranks = len(groups[0]) if groups else 0, sum(map(len, groups))
         extents = tuple((name, extent) for name, extent in self._whole_mesh.items() if extent > 1)
@@ -123,6 +131,7 @@ class MeshAxes:
 
 @functools.lru_cache(maxsize=64)
 def _groups_along(extents: tuple[tuple[str, int], ...], axes: tuple[str, ...]) -> Groups:
+    """Return the groups of ranks along `axes` of a mesh; `extents` are its (axis, extent) pairs."""
     letters = dict(zip((name for name, _ in extents), machine.LETTER_AXES))
     mesh = "x".join(str(extent) for _, extent in extents)
     ranks = math.prod(extent for _, extent in extents)
@@ -146,10 +155,10 @@ _MOST_FRAMES = 1000
 
 
 class UserSources:
-    """The source lines of a program's instructions.
+    """The lines in the user's source files from which the instructions of a program come.
 
-    `head` is the text before the first computation. Paths are shown relative to `source_folder`;
-    other paths are shortened.
+    `head` is the HLO before the first computation, which may have tables of files and stack frames.
+    Paths below `source_folder` are shown relative to this folder, and other paths are shortened.
     """
 
     def __init__(self, head: str, source_folder: str = "") -> None:
@@ -170,10 +179,10 @@ class UserSources:
         }
 
     def user_line_of(self, instruction_text: str) -> str:
-        """Return the innermost line of the user's own code, such as ``train.py:88``.
+        """Return the source line of an instruction, such as ``train.py:88``.
 
-        `instruction_text` is the HLO of an instruction. The result is empty if the instruction has
-        no line outside of libraries.
+        The line is the innermost line of the instruction's call stack that is not in a library;
+        empty without such a line. `instruction_text` is the HLO of the instruction.
         """
         places = _LINE_OF.findall(instruction_text)
         frame = int("".join(_FRAME_OF.findall(instruction_text)[:1]) or 0)
@@ -184,7 +193,7 @@ class UserSources:
         return next((f"{self._shortened_path(file)}:{number}" for file, number in user_places), "")
 
     def _shortened_path(self, file: str) -> str:
-        """Return a path from the root, or only its last parts, without the user's home folder."""
+        """Return a path relative to the source folder, or else its last folder and file name."""
         path = PurePath(file)
         if self._source_folder and path.is_relative_to(self._source_folder):
             return str(path.relative_to(self._source_folder))
@@ -192,5 +201,5 @@ class UserSources:
 
 
 def is_in_library(file: str) -> bool:
-    """Return whether a file belongs to an installed package or to Python."""
+    """Return whether the path `file` belongs to an installed package or to Python."""
     return _LIBRARIES.search(file) is not None

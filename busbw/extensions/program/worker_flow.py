@@ -1,8 +1,9 @@
-"""Follow instructions through a program: asynchronous collectives in progress, and turns of loops.
+"""Count the operations during asynchronous collectives, and the turns of loops, in optimized HLO.
 
-An asynchronous collective is several instructions of HLO: the first starts the collective, others
-may continue it, and the last waits for its end. On a TPU each of these instructions can be a fusion
-with the chain id of the collective.
+An asynchronous collective consists of several instructions of HLO: the first instruction starts the
+collective, further instructions may continue the collective, and the last instruction waits for its
+end. On a TPU each of these instructions can be a fusion (several operations in one instruction)
+with the chain id, a number that the compiler gives the collective.
 
 If the compiler does not note how many turns a loop makes, the turns are counted from the loop's
 condition and counter. The scalars that the condition needs are followed through copies, tuples and
@@ -44,9 +45,12 @@ _PASSES_ON = _UNCHANGED | {
 
 
 class _CarriedCollectives(NamedTuple):
-    """The collectives in progress that a value of HLO refers to, by the names of their starts.
+    """The collectives in progress to which a value of HLO refers.
 
-    If the value is a tuple, `elements` are the collectives of each of its elements.
+    Attributes:
+        starts: The names of the instructions that started the collectives.
+        elements: If the value is a tuple, the collectives of each of its elements; otherwise empty.
+
     """
 
     starts: tuple[str, ...]
@@ -57,9 +61,10 @@ _NOTHING = _CarriedCollectives(())
 
 
 def started_collective_ids(module: Module) -> Mapping[str, AbstractSet[str]]:
-    """Return the ids of the asynchronous collectives in each computation that starts one.
+    """Return the chain ids of asynchronous collectives by the computation that starts them.
 
     Each instruction of such a collective, from its start to its end, has the same ``chain_id``.
+    Computations that start no such collective are left out.
     """
     texts = {
         name: "".join(instruction.text for instruction in computation)
@@ -73,9 +78,15 @@ def is_started_elsewhere(
 ) -> bool:
     """Return whether `instruction` continues a collective that starts in another computation.
 
-    `computation` is the name of the computation of `instruction`, and `chains` has the ids
-    that each computation starts. A user can also give a collective an attribute `chain_id`, and
-    then no computation starts the chain.
+    The result is False if no computation starts the collective: a user, too, can give a collective
+    an attribute `chain_id`.
+
+    Args:
+        instruction: An instruction that is a collective.
+        computation: The name of the computation that contains the instruction.
+        chains: Maps the name of each computation to the chain ids of the collectives that the
+            computation starts.
+
     """
     chain = _CHAIN.search(instruction.text)
     is_started = chain is not None and any(chain[1] in started for started in chains.values())
@@ -83,10 +94,10 @@ def is_started_elsewhere(
 
 
 def count_hiding_operations(module: Module, computation: str) -> Mapping[str, int]:
-    """Return how many operations run while each collective of a computation is in progress.
+    """Return how many operations of a computation run while each of its collectives is in progress.
 
-    The keys are the names of the instructions that start a collective. A collective that another
-    computation waits for counts as 1 operation.
+    The keys are the names of the instructions that start the collectives. If another computation
+    waits for the end of a collective, the value is 1.
     """
     hidden: dict[str, int] = {}
     # The kind of each collective that is in progress, and the number of operations up to its start.
@@ -113,9 +124,10 @@ def count_hiding_operations(module: Module, computation: str) -> Mapping[str, in
 def _collectives_carried_by(
     instruction: Instruction, operands: Sequence[_CarriedCollectives]
 ) -> _CarriedCollectives:
-    """Return the collectives in progress that an instruction takes over from its `operands`.
+    """Return the collectives in progress to which the result of an instruction refers.
 
-    An instruction that reads a tuple element takes over only the collectives of this element.
+    `operands` are the collectives to which each operand of the instruction refers. An instruction
+    that reads a tuple element takes over only the collectives of this element.
     """
     index = _INDEX.search(instruction.text) if instruction.op == "get-tuple-element" else None
     if index is not None and operands and int(index[1]) < len(operands[0].elements):
@@ -127,11 +139,11 @@ def _collectives_carried_by(
 
 
 def _step_and_kind(module: Module, instruction: Instruction) -> tuple[str, str]:
-    """Return the step of a collective that an instruction is, and the kind of the collective.
+    """Return the part of an asynchronous collective that an instruction is, and the kind.
 
-    The step is ``start``, ``update`` or ``done``. Any other step means that the instruction is not
-    part of an asynchronous collective. The kind is an opcode such as ``all-gather``, or a chain id
-    for a fusion.
+    The part is ``start``, ``update`` or ``done``. Any other text means that the instruction is not
+    part of an asynchronous collective. The kind is the opcode of the collective, such as
+    ``all-gather``, or the chain id of a fusion.
     """
     if instruction.op == "fusion":
         text = "".join(
@@ -185,12 +197,12 @@ _COMPUTE: Mapping[str, Callable[..., Any]] = {
 
 
 def loop_computations(loop: Instruction) -> dict[str, str]:
-    """Return the names of the computations of a loop: its ``condition`` and its ``body``."""
+    """Return the names of a loop's computations by their roles, ``condition`` and ``body``."""
     return dict(_PARTS.findall(loop.unquoted_text))
 
 
 class LoopCounter:
-    """Counts the turns of loops; all loops are in the same module."""
+    """A counter of the turns that the loops of a program make, read from the program's HLO."""
 
     def __init__(self, module: Module) -> None:
         computations = module.computations.items()
@@ -207,7 +219,10 @@ class LoopCounter:
         self._steps = 0
 
     def count_turns(self, computation: str, loop: Instruction) -> int | None:
-        """Return the number of turns of a loop in a computation; None if it depends on data."""
+        """Return the number of turns of `loop`; None if the number depends on data.
+
+        `loop` is the instruction in `computation` that runs the loop.
+        """
         count = _COUNT.search(loop.text)
         if count is not None:
             return int(count[1])
@@ -223,17 +238,24 @@ class LoopCounter:
     def _count_by_simulation(self, first_element_of: Any, condition: str, body: str) -> int:
         """Return the number of turns of a loop, by simulating the scalars that its condition needs.
 
-        `first_element_of` returns an element of the loop's tuple before the first turn, by its
-        index. Raises LookupError or TypeError if a needed element depends on data.
+        The values that a loop changes are the elements of a tuple. Raises LookupError or TypeError
+        if a needed element depends on data.
+
+        Args:
+            first_element_of: Returns the element with a given index before the first turn.
+            condition: The name of the computation that decides whether another turn follows.
+            body: The name of the computation that a turn runs.
+
         """
 
         @functools.cache
         def element(turn: int, index: int) -> int:
-            """Return a scalar of the loop's tuple before the turn with the number `turn`."""
+            """Return the element `index` of the loop's tuple before the turn number `turn`."""
             elements = self._root_value(body, loop_tuple(turn - 1)) if turn else first_element_of
             return (operator.index(elements(index)) + _HALF) % (2 * _HALF) - _HALF
 
         def loop_tuple(turn: int) -> Callable[[int], Any]:
+            """Return the `parameter_of` whose only parameter is the tuple before turn `turn`."""
             return lambda number: partial(element, turn)
 
         turns = 0
@@ -242,15 +264,18 @@ class LoopCounter:
         return turns
 
     def _root_value(self, computation: str, parameter_of: Callable[[int], Any]) -> Any:
-        """Return the result of a computation; `parameter_of` returns a parameter by its number."""
+        """Return the result of the computation with the name `computation`.
+
+        `parameter_of` returns the value of a parameter of the computation by its number.
+        """
         return self._evaluate(computation, self._roots[computation], parameter_of)
 
     def _evaluate(self, computation: str, name: str, parameter_of: Callable[[int], Any]) -> Any:
-        """Return the value of the instruction `name`.
+        """Return the value of the instruction `name` in `computation`.
 
         The value of a tuple is a function that returns an element by its index. `parameter_of`
-        returns a parameter of the computation by its number. Raises LookupError or TypeError if the
-        value depends on data or takes too many steps.
+        returns the value of a parameter of the computation by its number. Raises LookupError or
+        TypeError if the value depends on data or takes too many steps.
         """
         instruction = self._instructions[computation][name]
         self._steps += 1
@@ -258,6 +283,7 @@ class LoopCounter:
             raise LookupError(name)
 
         def operand(number: int) -> Any:
+            """Return the value of the operand with the index `number`."""
             return self._evaluate(computation, instruction.operands[number], parameter_of)
 
         match instruction.op:
@@ -281,5 +307,8 @@ class LoopCounter:
 
 
 def _raise_unknown(number: int) -> int:
-    """Raise LookupError, because the value of an argument of the program is not in its text."""
+    """Raise LookupError: the value is not known from the text of the program.
+
+    `number` is the number of the unknown parameter, or an operand whose result is unknown.
+    """
     raise LookupError(number)

@@ -3,7 +3,7 @@
 Only collectives that the entry computation reaches are listed. A collective in a loop counts for
 each turn of the loop, and a collective in a branch as often as the branch may be taken. HLO may
 print a collective several times: at its start, in the computations that run meanwhile, and at its
-end. It is listed once.
+end. Such a collective is listed once.
 """
 
 from __future__ import annotations
@@ -75,11 +75,12 @@ def collectives_in_hlo(
         mesh: The extents of the program's mesh by axis name; None if the program has no mesh.
         source_folder: Paths of source files are shown relative to this folder; empty to shorten all
             paths.
-        ranks: The number of ranks, for a text that does not say it; None if it is unknown.
+        ranks: The number of ranks, used if the text does not contain the number; None if it is
+            unknown.
 
     Raises:
-        ProgramError: The text is not optimized HLO, is incomplete, or a collective runs over all
-            ranks and their number is unknown.
+        ProgramError: The text is not optimized HLO, the text is incomplete, or a collective runs
+            over all ranks and their number is unknown.
 
     """
     try:
@@ -103,9 +104,9 @@ def collectives_in_hlo(
 
 
 def mesh_in_stablehlo(stablehlo_text: str) -> dict[str, int]:
-    """Return the largest mesh in a program's StableHLO: the extent of each axis, by its name.
+    """Return the extents of the largest mesh in a program's StableHLO, by axis name.
 
-    `stablehlo_text` is the text of the program before it is optimized. The result is empty if the
+    `stablehlo_text` is the text of the program before XLA compiles it. The result is empty if the
     text contains no mesh.
     """
     texts = map(_EXTENT.findall, _MESH.findall(stablehlo_text))
@@ -114,9 +115,10 @@ def mesh_in_stablehlo(stablehlo_text: str) -> dict[str, int]:
 
 
 def ranks_in_head(head: str) -> int | None:
-    """Return replicas x partitions; None if the head of the HLO contains neither number.
+    """Return the number of ranks of a program: replicas x partitions.
 
-    Raises ProgramError if the product is larger than MOST_RANKS.
+    `head` is the HLO before the first computation. Returns None if the head contains neither
+    number. Raises ProgramError if the product is larger than MOST_RANKS.
     """
     counts = [int(count) for count in _COUNTS.findall(remove_quoted_parts(head))]
     if math.prod(counts) > MOST_RANKS:
@@ -125,14 +127,17 @@ def ranks_in_head(head: str) -> int | None:
 
 
 def is_scheduled(head: str) -> bool:
-    """Return whether the HLO with this head is the final result of the compiler."""
+    """Return whether HLO is the final result of the compiler, in which instructions are ordered.
+
+    `head` is the HLO before the first computation.
+    """
     return "is_scheduled=true" in remove_quoted_parts(head)
 
 
 def check_complete(text: str) -> None:
-    """Raise ProgramError if a computation or an instruction is missing or occurs twice.
+    """Raise ProgramError if a computation or an instruction of the HLO is missing or occurs twice.
 
-    The result of a computation, its only ROOT instruction, must not be missing either.
+    Each computation must also have exactly one instruction that is its result, marked with ROOT.
     """
     called = (
         name
@@ -156,7 +161,8 @@ def check_complete(text: str) -> None:
 def _check_each_once(defined_names: Sequence[str], required_names: Iterable[str]) -> None:
     """Raise ProgramError if a required name is not defined, or if a name is defined twice.
 
-    Otherwise the remaining collectives of a damaged file would be counted without a message.
+    The names are those of computations or of instructions. Without this check, the collectives that
+    remain in a damaged file would be counted without a message.
     """
     missing = sorted(set(required_names) - set(defined_names))
     if missing:
@@ -168,9 +174,18 @@ def _check_each_once(defined_names: Sequence[str], required_names: Iterable[str]
 
 @dataclass
 class _Inventory:
-    """The collectives of each computation of `module`.
+    """The collectives of each computation of a program.
 
     The collectives of a computation are cached, because several instructions may call it.
+
+    Attributes:
+        module: The program.
+        axes: Finds the groups and mesh axes of a collective.
+        sources: Finds the source line of an instruction.
+        loop_counter: Counts the turns of loops.
+        chains: Maps the name of each computation to the ids of the asynchronous collectives that it
+            starts.
+
     """
 
     module: Module
@@ -181,9 +196,10 @@ class _Inventory:
     _uses: dict[str, CollectiveUses] = field(default_factory=dict)
 
     def uses_in(self, computation: str) -> CollectiveUses:
-        """Return the collectives that a single run of a computation runs.
+        """Return the collectives that a single run of the computation `computation` runs.
 
-        Raises ProgramError if a collective runs over all ranks and their number is unknown.
+        The collectives of called computations are included. Raises ProgramError if a collective
+        runs over all ranks and their number is unknown.
         """
         if computation not in self._uses:
             instructions = self.module.computations.get(computation, ())
@@ -199,10 +215,10 @@ class _Inventory:
     def _uses_of_instruction(
         self, computation: str, instruction: Instruction, hiding_counts: Mapping[str, int]
     ) -> Iterable[CollectiveUse]:
-        """Return the collectives that a single run of an instruction runs.
+        """Return the collectives that a single run of an instruction in `computation` runs.
 
-        `hiding_counts` is the number of operations during each collective, by the name of the
-        instruction that starts the collective.
+        `hiding_counts` maps the name of each instruction that starts a collective to the number of
+        operations while the collective is in progress.
         """
         if instruction.op == "while":
             return self._uses_of_loop(computation, instruction)
@@ -221,9 +237,10 @@ class _Inventory:
         return self._uses_of_called(instruction, hiding_counts)
 
     def _uses_of_loop(self, computation: str, loop: Instruction) -> list[CollectiveUse]:
-        """Return the collectives that all turns of a loop run.
+        """Return the collectives that all turns of a loop together run.
 
-        If the number of turns depends on data, the collectives are counted per turn.
+        `loop` is the instruction in `computation` that runs the loop. If the number of turns
+        depends on data, the collectives are counted in a single turn.
         """
         parts = loop_computations(loop)
         body = self.uses_in(parts.get("body", ""))
@@ -235,7 +252,7 @@ class _Inventory:
         return [replace(use, times=use.times * count) for use, count in runs if count]
 
     def _describe_collective(self, instruction: Instruction, hidden_by: int) -> CollectiveUse:
-        """Return the collective that an instruction is or starts, with 1 run.
+        """Return the collective that an instruction runs or starts, counted as a single run.
 
         `hidden_by` is the number of operations while the collective is in progress. Raises
         ProgramError if the collective runs over all ranks and their number is unknown.
@@ -269,9 +286,10 @@ class _Inventory:
     ) -> list[CollectiveUse]:
         """Return the collectives of the computations that an instruction always calls.
 
-        A collective without a source line or algorithm gets the source line or algorithm of the
-        instruction. If the result of a fusion is only each rank's part of a sum, its all-reduce
-        counts as a reduce-scatter.
+        A collective without a source line or algorithm gets the source line or algorithm of
+        `instruction`. If the result of a fusion is only each rank's part of a sum, the fusion's
+        all-reduce counts as a reduce-scatter. `hiding_counts` maps the name of each instruction
+        that starts a collective to the number of operations while the collective is in progress.
         """
         source = self.sources.user_line_of(instruction.text)
         algorithm = algorithm_in_backend_config([instruction])
@@ -293,9 +311,11 @@ class _Inventory:
     def _with_source(
         self, instructions: Mapping[str, Instruction], instruction: Instruction, use: CollectiveUse
     ) -> CollectiveUse:
-        """Return `use` with a source line: its own line, or else the line of the nearest operand.
+        """Return `use` with its own source line or else the line of the nearest operand.
 
-        `instructions` maps names to the instructions of the computation.
+        `instruction` is the instruction that runs the collective `use`. Its operands are searched,
+        and then their operands. `instructions` maps the names of all instructions in the
+        computation to the instructions.
         """
         names, source = [*instruction.operands], use.source
         while names and not source and len(names) < _MOST_OPERANDS:
@@ -306,7 +326,10 @@ class _Inventory:
         return replace(use, source=source)
 
     def _is_reduce_scatter(self, name: str) -> bool:
-        """Return whether a fused computation returns only each rank's part of its all-reduce."""
+        """Return whether a fused computation returns only each rank's part of its all-reduce.
+
+        `name` is the name of the computation.
+        """
         instructions = self.module.computations.get(name, ())
         sums = [
             instruction for instruction in instructions if instruction.collective == "all-reduce"
@@ -320,10 +343,10 @@ class _Inventory:
 
 
 def _result_arrays(instruction: Instruction) -> list[tuple[str, int]]:
-    """Return (dtype, bytes) of each array in the result of a collective.
+    """Return (dtype, number of bytes) of each array in the result of a collective.
 
-    The shape of an instruction that starts a collective also contains the operands, which are left
-    out.
+    `instruction` runs or starts the collective. The shape of an instruction that starts a
+    collective also lists the operands, which are left out.
     """
     arrays = [
         (
@@ -343,7 +366,10 @@ def _result_arrays(instruction: Instruction) -> list[tuple[str, int]]:
 
 
 def _numpy_dtype_name(name: str) -> str:
-    """Return bfloat16 for ``bf16``, and float8_e4m3fn for ``f8e4m3fn``; keep an unknown name."""
+    """Return numpy's name for XLA's name of a dtype, such as bfloat16 for ``bf16``.
+
+    An unknown name is returned unchanged.
+    """
     match = _DTYPE.fullmatch(name)
     if match is None:
         return name.replace("pred", "bool")

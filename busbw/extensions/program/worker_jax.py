@@ -25,10 +25,11 @@ from .worker_inventory import mesh_in_stablehlo
 
 
 def compile_program(backend: JaxBackend, source: str) -> tuple[str, Mapping[str, int]]:
-    """Return the optimized HLO of the program `source`, and the extents of its mesh by axis name.
+    """Return the optimized HLO of a user's program, and the extents of its mesh by axis name.
 
-    The program is compiled for the devices of `backend`. Raises MeasuringError if the function
-    fails or does not return a program, or if the compiler refuses the program.
+    `source` names the user's function, such as ``train.py:step``. The program is compiled for the
+    devices of `backend`. Raises MeasuringError if the function fails or does not return a program,
+    or if the compiler refuses the program.
     """
     program = lower_program(source, backend.devices())
     try:
@@ -66,8 +67,8 @@ def lower_program(source: str, devices: Sequence[Any]) -> Any:
 def _load_function(source: str) -> Any:
     """Return the function that `source` names, ``FILE.py:FUNCTION`` or ``MODULE:FUNCTION``.
 
-    The module is found as ``python FILE`` and ``python -m MODULE`` find it. Python is told to write
-    no ``__pycache__`` into the user's folders.
+    The module is imported from the folder in which ``python FILE`` or ``python -m MODULE`` would
+    search. Python writes no ``__pycache__`` into the user's folders.
     """
     sys.dont_write_bytecode = True
     place, _, name = source.rpartition(":")

@@ -15,10 +15,10 @@ CONSECUTIVE, STRIDED = "consecutive", "strided"
 
 
 class ProgramError(Exception):
-    """The reason why the collectives of a program cannot be listed.
+    """An error whose message says why the collectives of a program cannot be listed.
 
-    Its text is not the complete optimized HLO of a program, or its number of ranks is wrong or
-    unknown.
+    Possible reasons are a text that is not the complete optimized HLO of a program, and a number of
+    ranks that is wrong or unknown.
     """
 
 
@@ -26,23 +26,29 @@ class ProgramError(Exception):
 class CollectiveUse:
     """A collective that a step of a program runs, or several equal collectives.
 
-    `kind` is the name of the collective in `busbw.collectives` or, for any other collective, in
-    XLA. `reduce_op` is its reduction, such as ``sum``; empty if it does not reduce. `payload_bytes`
-    is the larger of a rank's input and output.
+    Attributes:
+        kind: The name of the collective in busbw, such as ``all_reduce``, or in XLA for a
+            collective that busbw does not know.
+        dtype: The dtype of the result; several dtypes are joined with ``+``.
+        payload_bytes: The larger of a rank's input and output.
+        ranks: The number of ranks in each group; 0 if the groups cannot be read.
+        groups: The number of groups that run the collective at the same time; 0 for a
+            collective-permute that is not a ring in each group.
+        axes: The mesh axes along which the groups lie, such as ``data,model``. If no axes match,
+            CONSECUTIVE or STRIDED for groups with such ranks, and empty for other groups. Empty,
+            too, for a collective over all ranks of a program without a mesh.
+        reduce_op: The reduction, such as ``sum``; empty if the collective does not reduce.
+        times: How often a step runs the collective.
+        hidden_by: The number of operations that run while the collective is in progress, and so
+            hide its time. Of several equal collectives the smallest number.
+        algorithm: Maps the properties of the algorithm that the compiler publishes to their values.
+        at_most: Whether the collective is in a branch that may not be taken, so that `times` is an
+            upper bound.
+        per_iteration: Whether the collective is in a loop whose number of turns depends on data.
+            Then `times` counts the runs in a single turn.
+        source: The innermost line of the user's own code, such as ``train.py:88``; empty if it is
+            unknown.
 
-    The collective runs in `groups` groups of `ranks` ranks at the same time. `groups` is 0 for a
-    permute that is not a ring in each group. `ranks` is 0 if the groups cannot be read. `axes` are
-    the mesh axes along which the groups lie, such as ``data,model``. If no axes match, `axes` is
-    CONSECUTIVE or STRIDED for groups with such ranks, and empty for other groups. It is also empty
-    for a collective over all ranks of a program without a mesh.
-
-    A step runs the collective `times` times. With `per_iteration` the collective is in a loop whose
-    number of turns depends on data, and `times` counts the runs in one turn. With `at_most` it is
-    in a branch that may not be taken. `hidden_by` is the number of operations that run while the
-    collective is in progress, and so hide its time. Of equal collectives it is the least number.
-    `source` is the innermost line of the user's own code, such as ``train.py:88``; empty if it is
-    unknown. `algorithm` maps the properties of the algorithm that the compiler publishes to their
-    values.
     """
 
     kind: str
@@ -66,6 +72,7 @@ class CollectiveUse:
 
     @property
     def groups_text(self) -> str:
+        """The groups in words, such as ``along model`` or ``in groups of 4``."""
         if not self.ranks:
             return "in groups that cannot be read"
         if self.axes in (CONSECUTIVE, STRIDED):
@@ -108,9 +115,10 @@ def merge_equal_uses(
 ) -> CollectiveUses:
     """Return the collectives, with equal collectives merged into a single CollectiveUse.
 
-    Collectives are equal if they differ only in `times` and in a `hidden_by` above 0.
-    `combine_times` combines the `times` of two equal collectives: to their sum or, for the branches
-    of a condition, to their maximum.
+    Collectives are equal if all their fields are equal except `times` and `hidden_by`. A collective
+    with a `hidden_by` of 0 (synchronous) never equals a collective with another `hidden_by`.
+    `combine_times` returns the `times` of two equal collectives together: their sum or, for the
+    branches of a condition, their maximum.
     """
     merged: dict[CollectiveUse, CollectiveUse] = {}
     for use in uses:
@@ -123,9 +131,16 @@ def merge_equal_uses(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Difference:
-    """A change of the property `name`, as a text of the property `before` and `now`.
+    """A difference between two programs in a property or a collective.
 
-    `fails` says whether the case fails because of the change.
+    Attributes:
+        name: The name of the property, such as ``strategy``, or of the collective.
+        before: The text of the property in the old program; empty if the old program has no such
+            property.
+        now: The text of the property in the new program; empty if the new program has no such
+            property.
+        fails: Whether the case fails because of the difference.
+
     """
 
     name: str
@@ -141,7 +156,13 @@ class Difference:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProgramCollectives:
-    """All collectives of a user's program; `mesh` maps the axis names of its mesh to extents."""
+    """All collectives of a user's program.
+
+    Attributes:
+        uses: The collectives, the largest payload first.
+        mesh: Maps the axis names of the program's mesh to their extents; empty if no mesh is known.
+
+    """
 
     uses: CollectiveUses
     mesh: Mapping[str, Count] = field(default_factory=dict)

@@ -1,6 +1,6 @@
 """`busbw doctor`: check a new machine in ten minutes, and write all results into one file.
 
-Each check is a session of its own, without baselines.
+Each check runs a session of its own, without baselines, and looks for problems in the verdicts.
 """
 
 from __future__ import annotations
@@ -66,17 +66,19 @@ _MOST_LAUNCH_SPREAD = {Device.CPU: 0.3, Device.GPU: 0.04, Device.TPU: 0.04}
 
 
 class _WaitingDisplay(Display):
-    """A display that shows a session's lines about waiting, and drops all its other lines.
+    """A display that shows only the lines of a session that say that the session waits.
 
-    The other lines begin with ``busbw``.
+    All other lines of a session begin with ``busbw``, and are dropped.
     """
 
     def write_line(self, text: str) -> None:
+        """Write `text` to standard error, unless `text` begins with ``busbw``."""
         if not text.startswith("busbw"):
             print(text, file=sys.stderr, flush=True)
 
 
 def add_to(commands: Commands) -> None:
+    """Add the subcommand and its options to `commands`."""
     parser = add_command(
         commands,
         "doctor",
@@ -106,7 +108,7 @@ def add_to(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run all checks, print a line for each, and write their results; return the exit code.
 
-    The exit code is 1 if a check found a problem.
+    The exit code is 1 if a check shows a problem, or if the file cannot be written.
     """
     check_output_file(
         "--output", options.output, "a file of busbw doctor", recognizer_of_json_objects("checks")
@@ -144,15 +146,19 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _option_words(settings: Mapping[str, str | None]) -> list[str]:
-    """Turn a mapping of settings to texts into words of a command line, without empty texts."""
+    """Return settings as options of a command line, such as ``--payloads=1M``.
+
+    `settings` maps the names of options to their values. A value that is None or empty is left out.
+    """
     return [f"--{name.replace('_', '-')}={text}" for name, text in settings.items() if text]
 
 
 def _run_check(settings: Mapping[str, str | None]) -> JudgedSession:
-    """Run a session with these options, without baselines, and return its verdicts.
+    """Run a session without baselines, and return the judged session.
 
-    Raises GridError if the options select no case on this machine, and UsageError if an option is
-    wrong or nothing could be measured.
+    `settings` maps the names of the session's options to their values; None for no value. Raises
+    GridError if the options select no case on this machine, and UsageError if an option is wrong or
+    nothing could be measured.
     """
     with tempfile.TemporaryDirectory(prefix="busbw-doctor.") as folder:
         # In CI baselines are required by default, and no case has a baseline here.
@@ -169,7 +175,7 @@ def _run_check(settings: Mapping[str, str | None]) -> JudgedSession:
 def _outcome_counts_text(session: JudgedSession) -> str:
     """Return a text with the number of cases of each outcome, such as ``5 measured``.
 
-    A case without a baseline, as all cases are here, counts as measured.
+    The outcome NO_BASELINE is called ``measured``, because no case of a check has a baseline.
     """
     counts = Counter(verdict.outcome.value for verdict in session.verdicts.values())
     text = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
@@ -204,7 +210,10 @@ def _median_times_s(session: JudgedSession) -> dict[str, float]:
 
 
 def _clock_differences(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
-    """Yield a sentence for each case whose times by the two clocks differ too much."""
+    """Yield a sentence for each case whose times by the two clocks differ by more than 5 %.
+
+    `sessions` are the sessions of the checks by name; the checks ``device`` and ``host`` count.
+    """
     device_times_s = _median_times_s(sessions["device"])
     host_times_s = _median_times_s(sessions["host"]) if "host" in sessions else {}
     for name, host_s in host_times_s.items():
@@ -217,9 +226,9 @@ def _clock_differences(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
 
 
 def _low_bandwidths(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
-    """Yield a sentence for each family of cases that uses too little of the links' bandwidth.
+    """Yield a sentence for each family of cases that uses less than half of the links' bandwidth.
 
-    The payload of the family with the largest share of the bandwidth counts.
+    The check ``curve`` counts, and of each family the payload with the highest bandwidth.
     """
     timed_verdicts = [v for v in sessions["curve"].verdicts.values() if v.ceiling_share is not None]
     for name, group in itertools.groupby(timed_verdicts, lambda v: v.case and v.case.family_name):
@@ -229,7 +238,10 @@ def _low_bandwidths(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
 
 
 def _cases_beyond_memory(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
-    """Yield a sentence for each case without a time whose other payloads have no time, either."""
+    """Yield a sentence for each case of the check ``memory`` in a family without any time.
+
+    Usually the larger payloads of a family do not fit, which is no problem, and the others do fit.
+    """
     verdicts = sessions["memory"].verdicts.values()
     fitting = {v.case.family_name for v in verdicts if v.case is not None and v.now}
     for verdict in verdicts:
@@ -238,7 +250,10 @@ def _cases_beyond_memory(sessions: Mapping[str, JudgedSession]) -> Iterator[str]
 
 
 def _noisy_cases(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
-    """Yield a sentence for each case whose launches differ too much in time."""
+    """Yield a sentence for each case of the check ``noise`` whose launches differ too much.
+
+    The accepted spread, from the fastest to the slowest launch, depends on the device.
+    """
     observations = sessions["noise"].observations
     assert isinstance(observations, MeasuredSession)
     for spec, measurement in observations.measurements.items():
@@ -251,7 +266,7 @@ def _noisy_cases(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
             )
 
 
-# By the name of a check, the function that finds its further problems, besides outcomes and notes.
+# By the name of a check, the function that yields its problems besides outcomes and notes.
 _FURTHER_PROBLEMS = {
     "device": _clock_differences,
     "curve": _low_bandwidths,

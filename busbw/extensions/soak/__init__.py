@@ -1,10 +1,10 @@
 """Soak tests (`--soak`), the order of summation (`--require-signature`), and health counters.
 
-A soak is a session mode that compares every result and times nothing: `mode` runs and judges it.
-`health` reads the counters of devices in every session, and `signatures` compares orders of
-summation. In workers, `worker` compares results, `worker_values` computes inputs and expected
-results, `worker_health` reads counters, and `worker_signature` reads the order of summation from a
-result.
+A soak is a session that compares every result and times nothing: `mode` runs and judges soaks.
+`health` reads the health counters of devices in every session, and `signatures` compares the orders
+in which sums are added up. In workers, `worker` compares results, `worker_values` computes inputs
+and expected results, `worker_health` reads counters, and `worker_signature` reads the order of
+summation from a result.
 """
 
 MODES = {"busbw_verdict": "mode:mode_of"}

@@ -47,20 +47,27 @@ _EXPLAINING_FRACTION = 1 / 3
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HealthChanges:
-    """The counters that changed while a case ran.
+    """The health counters that changed while a case ran.
 
-    `errors` maps each counter to its count before the first change and its count after the last
-    change. `throttled_s` maps each reason for throttling to its seconds. If the session has several
+    A name is a device and a counter, such as ``gpu 0 PCIe replays``. In a session with several
     hosts, a name begins with the host.
+
+    Attributes:
+        errors: Maps the name of each changed error counter to the pair (count before the first
+            change, count after the last change).
+        throttled_s: Maps the name of each device and reason for throttling to the seconds of
+            throttling while the case ran.
+
     """
 
     errors: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     throttled_s: Mapping[str, NotNegative] = field(default_factory=dict)
 
     def with_changes(self, earlier: Reading, later: Reading, prefix: str = "") -> HealthChanges:
-        """Return these changes with the changes between two readings of a host added.
+        """Return a copy to which the changes between two readings of a host are added.
 
-        `earlier` and `later` are the two readings. `prefix` is put before the names of counters.
+        `earlier` and `later` are the two readings. `prefix` is put before the names of counters,
+        such as ``host1, ``.
         """
         errors, throttled_s = dict(self.errors), dict(self.throttled_s)
         for counter in sorted({*earlier.errors, *later.errors}):
@@ -71,7 +78,7 @@ class HealthChanges:
         min_s = _MIN_THROTTLED_FRACTION * (later.read_s - earlier.read_s)
         for counter, seconds in later.throttled_s.items():
             # A device's counter that is new began at 0, when the driver started. A quota's counter
-            # is new if somebody changed the quota, and its first value is no change.
+            # is new if the quota was changed, and its first value is no change.
             gained_s = seconds - earlier.throttled_s.get(
                 counter, 0.0 if CPU_QUOTA in counter else seconds
             )
@@ -82,7 +89,7 @@ class HealthChanges:
 
     @property
     def throttling_texts(self) -> tuple[str, ...]:
-        """A text for each kind of throttling, such as ``gpu 0 power cap: throttled for 3.2 s``."""
+        """A text for each reason for throttling: ``gpu 0 power cap: throttled for 3.2 s``."""
         return tuple(
             f"{name}: throttled for {seconds_text(seconds, 3)}"
             for name, seconds in self.throttled_s.items()
@@ -90,17 +97,20 @@ class HealthChanges:
 
     @property
     def change_texts(self) -> tuple[str, ...]:
-        """A text for each change, such as ``gpu 0 PCIe replays 1 -> 3``; errors come first."""
+        """A text for each changed counter, such as ``gpu 0 PCIe replays 1 -> 3``; errors first."""
         errors = (f"{name} {first:g} -> {last:g}" for name, (first, last) in self.errors.items())
         return (*errors, *self.throttling_texts)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Health:
-    """The health counters of a session.
+    """The health counters of all devices in a session.
 
-    `readings` contains the last reading of each host. `changes` maps the name of each case to the
-    counters that changed while it ran.
+    Attributes:
+        readings: The last reading of each host.
+        changes: Maps the name of each case to the counters that changed while the case ran. Cases
+            without a changed counter are left out.
+
     """
 
     readings: tuple[Reading, ...]
@@ -108,7 +118,7 @@ class Health:
 
 
 def observer_of(resolved_session: MeasuredSession, executor: Executor) -> Observer | None:
-    """Return the observer that reads the health counters of all hosts.
+    """Return an Observer of the session, which reads the health counters of all hosts.
 
     `resolved_session` is the session before it measures, and `executor` starts the processes that
     read. Returns None for the fake framework, unless its script says that its devices have
@@ -134,9 +144,13 @@ def observer_of(resolved_session: MeasuredSession, executor: Executor) -> Observ
 
 @dataclass
 class HealthObserver:
-    """Reads the counters of all hosts, in the processes that `worker_spec` starts.
+    """A reader of the health counters of all hosts, which remembers their changes by case.
 
-    `worker_spec` is None after reading has failed once: then no counters are read any more.
+    Attributes:
+        executor: Starts a process on each host, which reads the counters.
+        worker_spec: Describes these processes; None after reading has failed once. Then no counters
+            are read any more.
+
     """
 
     executor: Executor
@@ -146,15 +160,15 @@ class HealthObserver:
     _group: Group | None = None
 
     def health(self) -> Health | None:
-        """Return the counters so far; None if no counter was read."""
+        """Return the counters and their changes so far; None if no counter was read."""
         readings = tuple(self._last_readings.values())
         return Health(readings=readings, changes=dict(self._changes)) if readings else None
 
     def observe(self, case: Case | None) -> None:
-        """Read the counters after `case`, and add their changes since the last reading to it.
+        """Read the counters, and add their changes since the last reading to the changes of `case`.
 
-        `case` is None before the first case of a launch. Then no case ran since the last reading,
-        and the changes are ignored.
+        `case` is the case that has just run. Before the first case of a launch, `case` is None.
+        Then no case ran since the last reading, and the changes are ignored.
         """
         for host, reading in self._read_all_hosts().items():
             before = self._last_readings.get(host, reading)
@@ -166,7 +180,7 @@ class HealthObserver:
             self._last_readings[host] = reading
 
     def _read_all_hosts(self) -> Mapping[str, Reading]:
-        """Map the name of each host to its reading; empty after a failure.
+        """Read the counters, and map the name of each host to its reading; empty after a failure.
 
         If several processes run on a host, the reading of the last process counts.
         """
@@ -187,9 +201,9 @@ class HealthObserver:
         return readings if has_counters and not problem else self._stop_reading(problem)
 
     def _stop_reading(self, reason: str) -> Mapping[str, Reading]:
-        """Read no counters any more, and return no readings.
+        """End the reading of counters for the rest of the session, and return an empty mapping.
 
-        `reason` is shown to the user, unless it is empty.
+        `reason` says why, and is shown to the user unless it is empty.
         """
         self.worker_spec = None
         if self._group is not None:
@@ -200,10 +214,12 @@ class HealthObserver:
 
 
 def finding_at(measured_session: MeasuredSession, spec: CaseSpec, verdict: Verdict) -> Finding:
-    """Return notes on the counters that changed during a case, and a doubt after throttling.
+    """Return the finding on the health counters that changed while the case `spec` ran.
 
-    The doubt is that throttling, and not the code, made the case slower. There is no doubt if two
-    stacks are interleaved, because both are throttled alike.
+    The finding contains a note for each changed counter. If throttling took long enough to explain
+    the lost time, the finding also contains a doubt: throttling, and not the code, may have made
+    the case slower. If two stacks are interleaved, no doubt is added, because both are throttled
+    alike.
     """
     health: Health | None = measured_session.extra.get(NAME)
     changes = (

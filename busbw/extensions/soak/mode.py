@@ -1,9 +1,9 @@
 """A soak as a session mode: the tests that measure compare every result, and time nothing.
 
-Cases are soaked alternately until the time is over. Some errors belong to a launch, and other
-errors come after hours. So a launch soaks for a few times as long as it took to start, and then the
-next launch starts. The verdict on a case is a wrong element, or an upper bound for the rate of
-wrong results. The comparison itself runs in workers, in `worker`.
+Cases are soaked by turns until the time is over. Some errors occur in all iterations of a launch,
+and other errors occur only after hours. So a launch soaks for a few times as long as it took to
+start, and then the next launch starts. The verdict on a case names a wrong element, or gives an
+upper bound for the rate of wrong results. Results are compared in workers, by the module `worker`.
 """
 
 from __future__ import annotations
@@ -57,10 +57,15 @@ def mode_of(options: Options) -> Mode | None:
 
 
 class Soak:
-    """Soaks the cases of a session for the duration of --soak.
+    """A soak: the cases of a session are run, and their results compared, for a given duration.
 
-    `resolved_session` contains the cases and the devices. `tallies` contains the amount that was
-    compared so far, and `failures` the reason why the soak of a case stopped, by case.
+    Attributes:
+        resolved_session: The cases and the devices. Its option --soak gives the duration.
+        executor: Starts the launches.
+        display: Shows the progress.
+        tallies: Maps each case to the amount that was compared so far.
+        failures: Maps each case whose soak stopped to the reason.
+
     """
 
     def __init__(
@@ -74,9 +79,9 @@ class Soak:
         self._launch_count = 0
 
     def run(self) -> JudgedSession:
-        """Soak all cases, and return their verdicts.
+        """Soak all cases, and return the session with their verdicts.
 
-        After an interrupt, the verdicts so far are written, and KeyboardInterrupt is raised again.
+        After an interrupt, the verdicts so far are shown, and KeyboardInterrupt is raised again.
         """
         begun_s, executor, display = time.monotonic(), self.executor, self.display
         self._end_s = begun_s + self.resolved_session.options.extra[NAME]
@@ -94,9 +99,10 @@ class Soak:
         return self._judge(soaked_s)
 
     def _unfinished_cases(self, framework: str = "") -> list[Case]:
-        """Return the cases of `framework` to continue; of all frameworks if it is empty.
+        """Return the cases that are to be soaked further, because no failure stopped them.
 
-        After the duration of --soak, only the cases without an iteration are continued.
+        After the duration of --soak, only the cases without an iteration are soaked. `framework`
+        limits the result to the cases of a framework; empty for all frameworks.
         """
         is_late = time.monotonic() >= self._end_s
         return [
@@ -108,11 +114,17 @@ class Soak:
         ]
 
     def _next_case(self, cases: Sequence[Case]) -> Case:
-        """Return the case that was soaked for the shortest time, of several the largest payload."""
+        """Return the case that was soaked for the shortest time.
+
+        If several cases were soaked for the same time, return the case with the largest payload.
+        """
         return min(cases, key=lambda case: (self.tallies[case].soaked_s, -case.payload_bytes))
 
     def _soak_launch(self, framework: str) -> None:
-        """Soak the open cases of a framework in a new launch."""
+        """Soak the unfinished cases of `framework` by turns, in a new launch.
+
+        If the launch does not start, all these cases fail.
+        """
         self._launch_count += 1
         launch = LaunchId(round_number=self._launch_count, framework=framework)
         begun_s, executor = time.monotonic(), self.executor
@@ -140,6 +152,7 @@ class Soak:
         executor.close_group(group)
 
     def _soak_case(self, group: Group, case: Case) -> None:
+        """Soak `case` for a turn in the worker processes `group`, and record the result."""
         left_s = max(0.0, self._end_s - time.monotonic())
         tally = self.tallies[case]
         amount = amount_text(sum(self.tallies.values(), Tally()))
@@ -157,10 +170,15 @@ class Soak:
         self._observe_health(case)
 
     def _observe_health(self, case: Case | None) -> None:
+        """Call all observers after `case`, or before the first case of a launch with None."""
         for observer in self._observers.values():
             observer.observe(case)
 
     def _verdicts(self, observed: MeasuredSession) -> dict[CaseSpec, Verdict]:
+        """Return the verdict on each selected case, with the findings of extensions.
+
+        `observed` is the session with the extra values of the observers.
+        """
         verdicts = {
             spec: replace(verdict, extra={NAME: Tally()})
             for spec, verdict in observed.skipped_verdicts.items()
@@ -173,7 +191,10 @@ class Soak:
         return {spec: verdicts[spec] for spec in observed.specs}
 
     def _judge(self, soaked_s: float) -> JudgedSession:
-        """Return the verdicts. The history keeps only failures, because a soak has no times."""
+        """Return the session with its verdicts, after a soak of `soaked_s` seconds.
+
+        Of the measurements, the session contains only failures, because a soak has no times.
+        """
         extra = observed_values(self._observers)
         observed = replace(self.resolved_session, measuring_s=soaked_s, extra=extra)
         verdicts = self._verdicts(observed)
@@ -192,9 +213,15 @@ class Soak:
 
 
 def judge_soaked_case(spec: CaseSpec, case: Case, tally: Tally, failure: Failure | None) -> Verdict:
-    """Return the verdict on a case of a soak.
+    """Return the verdict on a case of a soak: PASS if iterations ran and no result was wrong.
 
-    `failure` is the reason why the soak of the case stopped; None if it did not stop.
+    Args:
+        spec: The case as it was selected.
+        case: The case on the devices of the session.
+        tally: The amount that was compared.
+        failure: The reason why the soak of the case stopped, such as a wrong result; None if the
+            soak did not stop.
+
     """
     outcome = Outcome.FAILED
     if failure is not None and failure.kind is FailureKind.OUT_OF_MEMORY:
@@ -227,6 +254,12 @@ def judge_soak_session(
     The outcome is NO_VERDICT if a case had no iteration, or if nothing was compared. A case whose
     dtype the compiler replaced may have no iteration: the requested program does not exist on this
     device, so that the case is SKIPPED.
+
+    Args:
+        verdicts: The verdicts on all selected cases.
+        tallies: Maps each case that could run to the amount that was compared.
+        failures: Maps each case whose soak stopped to the reason.
+
     """
     failed = sum(verdict.failed for verdict in verdicts)
     excused = {case for case, fail in failures.items() if fail.kind is FailureKind.OTHER_DTYPE}
@@ -246,10 +279,11 @@ def judge_soak_session(
 
 
 def compared_text(tally: Tally) -> str:
-    """Return the amount that was compared, and an upper bound for the rate of wrong results.
+    """Return a text with the compared amount, and an upper bound for the rate of wrong results.
 
-    The bound is the upper end of the exact interval of Clopper and Pearson (1934) without an event.
-    If a share p of iterations were wrong, a wrong result would have been seen with the probability
+    No result in `tally` may be wrong, and it must have at least an iteration. The bound is the
+    upper end of the confidence interval of Clopper and Pearson (1934) for 0 wrong results: if a
+    share p of iterations were wrong, a wrong result would have been seen with the probability
     1 - (1 - p)^iterations. Iterations are assumed to be independent.
     """
     share = -math.expm1(math.log1p(-_CONFIDENCE) / tally.iterations)
@@ -258,7 +292,7 @@ def compared_text(tally: Tally) -> str:
 
 
 def amount_text(tally: Tally) -> str:
-    """Return a text such as ``1.1 million iterations, 2.4 TiB compared``."""
+    """Return the compared amount in words, such as ``1.1 million iterations, 2.4 TiB compared``."""
     iterations = plural(tally.iterations, "iteration")
     if tally.iterations >= 10**6:
         iterations = f"{tally.iterations / 10**6:.2g} million iterations"
@@ -266,7 +300,10 @@ def amount_text(tally: Tally) -> str:
 
 
 def _tally_figure(id: str, heading: str, **options: Any) -> Figure:
-    """Return the column that shows the field `id` of the tally."""
+    """Return the column with the title `heading`, which shows the field `id` of a case's Tally.
+
+    `options` are further arguments of Figure.
+    """
 
     def compute(verdict: Verdict) -> Any:
         return getattr(verdict.extra[NAME], id)

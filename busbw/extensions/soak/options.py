@@ -1,4 +1,4 @@
-"""The options of soaks and of the order of summation."""
+"""The options `--soak` and `--require-signature`, which is about the order of summation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 @argument_type
 def _parse_duration(text: str) -> float:
-    """Return the seconds of a duration such as ``90s``, ``10m`` or ``8h``.
+    """Return the number of seconds in a duration such as ``90s``, ``10m`` or ``8h``.
 
     Raises ValueError if the unit is not s, m or h, or if the number is wrong.
     """

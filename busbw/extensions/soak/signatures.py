@@ -1,4 +1,7 @@
-"""Compare the order of summation, which signatures show, and list where it changes with payload."""
+"""Compare the order of summation of a case with its reference, and list the orders by payload.
+
+A signature is a hash of a sum's result, and the orders of summation that give this result.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,11 @@ NAME = "signature"
 
 
 def finding_at(measured_session: MeasuredSession, spec: CaseSpec, verdict: Verdict) -> Finding:
-    """Return a note if the order of summation changed; with --require-signature, a failure.
+    """Return the finding on the order of summation of the case `spec`.
 
-    With --require-signature, a signature that only this session or only the reference has is also
-    a failure. A case without a reference never fails.
+    If the order changed or varies between launches, the finding contains a note or, with
+    --require-signature, a failure. With this option, a signature that only the session or only the
+    reference has is a failure, too. A case without a reference never fails.
     """
     # The cases of a soak have no measurements.
     if spec not in measured_session.measurements:
@@ -41,7 +45,7 @@ def finding_at(measured_session: MeasuredSession, spec: CaseSpec, verdict: Verdi
 
 
 def common_signature(launches: Sequence[Run | Record]) -> str:
-    """Return the signature of all launches; empty if it is missing or differs between launches."""
+    """Return the signature that all launches share; empty if they do not share a signature."""
     signatures = {str(launch.extra.get(NAME, "")) for launch in launches}
     return signatures.pop() if len(signatures) == 1 else ""
 
@@ -54,8 +58,9 @@ def order_change_text(
     The text is empty if the order did not change.
 
     Args:
-        runs: The launches of the case.
-        reference_signature: The signature of the reference; empty if it has no signature.
+        runs: The runs of the case, a run for each launch.
+        reference_signature: The signature of the reference; empty if the reference has no
+            signature.
         stack_changes: Texts on the changes of the stack since the reference was recorded.
 
     """
@@ -73,7 +78,11 @@ def order_change_text(
 def _reference_launches(
     measured_session: MeasuredSession, spec: CaseSpec
 ) -> Sequence[Run | Record]:
-    """Return the launches of the other stack, or else the newest session of the baseline."""
+    """Return the reference of a case, for the comparison of signatures.
+
+    Returns the runs of the other stack if two stacks are interleaved, and otherwise the newest
+    session of the baseline. The result is empty without a baseline of the same protocol.
+    """
     if measured_session.options.is_paired:
         return measured_session.references[spec].runs
     job = measured_session.jobs[spec]
@@ -84,10 +93,11 @@ def _reference_launches(
 
 
 def order_tables(measurements: Iterable[Measurement]) -> list[Table]:
-    """Return a table with the payloads at which the order of summation changes.
+    """Return a table with the orders of summation, and the payloads from which they are used.
 
-    The list is empty if the order does not change. A case whose launches differ, or that has no
-    signature, is left out.
+    The table has a row for each family of cases in which the order changes with the payload. The
+    list is empty without such a family. Cases without a signature, or with launches in different
+    orders, are left out.
     """
     orders_by_group: dict[str, list[tuple[int, str]]] = {}
     for measurement in measurements:

@@ -1,8 +1,9 @@
 """Soak a case in a worker: run iterations, and compare every result on every rank.
 
 The first result of an input is compared element by element, and its hash is kept. Later results of
-the input need only have the same hash. All processes of a group run the same iterations, and tell
-each other after a batch whether a result was wrong. This module knows no framework.
+the input need only have the same hash. Iterations run in batches. All processes of a group run the
+same batches, and tell each other after a batch whether a result was wrong. This module knows no
+framework.
 """
 
 from __future__ import annotations
@@ -35,9 +36,13 @@ _FRAMEWORKS_WITH_MODULE = ("fake", "jax")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tally:
-    """The amount of a case that was soaked, in a turn or in a session.
+    """The amount of results that a soak compared, of a case or of several cases together.
 
-    `soaked_s` is the time in seconds. `compared_bytes` are the compared bytes of all ranks.
+    Attributes:
+        iterations: The number of iterations.
+        compared_bytes: The number of compared bytes on all ranks together.
+        soaked_s: The duration in seconds.
+
     """
 
     iterations: Natural = 0
@@ -53,19 +58,23 @@ class Tally:
 
 
 class SoakProgram(ABC):
-    """A compiled case that reads two inputs alternately: the current input and the other input.
+    """The compiled program of a case in a soak, with two inputs that are used alternately.
 
-    Because the inputs alternate, a result that was not overwritten is noticed. `draw` is the number
-    of the current input.
+    The current input is the input of the next iteration. Because the inputs alternate, an old
+    result that an iteration did not overwrite is noticed.
+
+    Attributes:
+        draw: The number of the current input; -1 before the first input.
+
     """
 
     draw: int = -1
 
     def renew_input(self) -> None:  # noqa: B027 a program of a test has no values
-        """Replace the current input with new random numbers."""
+        """Replace the current input with the next draw, which is a set of random numbers."""
 
     def swap_inputs(self) -> None:  # noqa: B027 a program of a test has no values
-        """Make the other input the current input."""
+        """Make the other of the two inputs the current input."""
 
     @abstractmethod
     def run_iteration(self) -> None:
@@ -81,10 +90,14 @@ class SoakProgram(ABC):
 
 
 def mismatch_text(rank: int, element: int, expected: int, actual: int) -> str:
-    """Return a text with a wrong element of `rank`, and with the bits in which it is wrong.
+    """Return a text on a wrong element of a result, with the numbers of its wrong bits.
 
-    `expected` and `actual` are the bits of the right and of the wrong element as integers. Bit 0 is
-    the least significant.
+    Args:
+        rank: The rank whose result is wrong.
+        element: The index of the wrong element in the result.
+        expected: The bits of the expected element, as an integer.
+        actual: The bits of the wrong element, as an integer. Bit 0 is the least significant bit.
+
     """
     changed = expected ^ actual
     bits = [str(bit) for bit in range(changed.bit_length()) if changed >> bit & 1]
@@ -95,11 +108,19 @@ def mismatch_text(rank: int, element: int, expected: int, actual: int) -> str:
 
 
 def soak(session: CaseMeasurer, request: Mapping[str, Any]) -> Tally:
-    """Run iterations of the case in the request for `seconds`, and compare their results.
+    """Run iterations of a case for some seconds, compare their results, and return the amount.
 
-    `iterations` of the request is the number of iterations before. The case runs out of place, so
-    that its input does not change. Raises MeasuringError if a result on this process is wrong, or
-    if the case does not fit the memory, cannot be compiled, or no sum over all ranks is exact.
+    The case runs out of place, so that its input does not change.
+
+    Args:
+        session: The framework of the worker, and the memory of its host.
+        request: The request, with the values `case`, `key` (the environment key), `plan`,
+            `seconds`, and `iterations`, the number of iterations in earlier requests.
+
+    Raises:
+        MeasuringError: A result on this process is wrong, the case does not fit the memory or
+            cannot be compiled, or no sum over all ranks is exact.
+
     """
     case = request_value(request, "case", Case)
     key = request_value(request, "key", EnvironmentKey)
@@ -127,10 +148,14 @@ def soak(session: CaseMeasurer, request: Mapping[str, Any]) -> Tally:
 
 @dataclass
 class ResultComparison:
-    """Runs iterations of `program`, and compares each result with the right result.
+    """The comparison of each result of a program with the right result.
 
-    `now_s` is a clock, and `all_gather` exchanges numbers with the other processes. `iterations` is
-    the number of iterations of the case so far: it begins with those of earlier requests.
+    Attributes:
+        program: The program, whose iterations are run and compared.
+        now_s: Returns the time of a clock in seconds.
+        all_gather: Exchanges numbers with the other processes of the group.
+        iterations: The number of iterations of the case so far, including earlier requests.
+
     """
 
     program: SoakProgram
@@ -143,8 +168,8 @@ class ResultComparison:
     def compare_results(self, seconds: float) -> Tally:
         """Run and compare iterations for `seconds`, or until a process finds a wrong element.
 
-        Returns the same on all processes, without the compared bytes. Raises MeasuringError
-        WRONG_RESULT if this process finds a wrong element.
+        Returns the number and the duration of the iterations, without the compared bytes; equal on
+        all processes. Raises MeasuringError WRONG_RESULT if this process finds a wrong element.
         """
         begun_s = self.now_s()
         first_iteration = self.iterations
@@ -164,9 +189,10 @@ class ResultComparison:
         return Tally(iterations=self.iterations - first_iteration, soaked_s=soaked_s)
 
     def _run_batch(self, count: int) -> str:
-        """Run `count` iterations; return a text on the first wrong result, empty if none is wrong.
+        """Run and compare `count` iterations, and return a text on the first wrong result.
 
-        The iterations use a new input and the current input of the last batch alternately.
+        The text is empty if no result is wrong. The iterations alternate between a new input and
+        the input with which the previous batch began.
         """
         self.program.swap_inputs()
         self.program.renew_input()
@@ -180,10 +206,10 @@ class ResultComparison:
         return mismatch
 
     def _compare_result(self) -> str:
-        """Return a text if the last result is wrong; an empty text if it is right.
+        """Return a text if the last result is wrong, and an empty text if the result is right.
 
-        The hashes of the first right result of an input are kept. If all elements are right, but
-        their hashes are different, the result is wrong, too.
+        The hashes of the first right result of an input are kept. If all elements of a later result
+        are right, but its hashes are different, this result is wrong, too.
         """
         hashes, draw = self.program.result_hashes(), self.program.draw
         if self._right_hashes.get(draw) == hashes:
@@ -197,5 +223,5 @@ class ResultComparison:
         return f"iteration {self.iterations}: {problem}"
 
     def _max_over_processes(self, value: float) -> float:
-        """Return the largest `value` over all processes of the group, each of which calls this."""
+        """Return the largest `value` of all processes of the group, which all call this method."""
         return max(row[0] for row in self.all_gather([value]))

@@ -27,9 +27,13 @@ def prepared_program(backend: FakeBackend, case: Case) -> Iterator[SoakProgram]:
 
 @dataclass
 class FakeProgram(SoakProgram):
-    """A program of which every nth result is wrong; `flips` is its part of the script.
+    """A simulated program in a soak, which returns wrong results if the script says so.
 
-    `_result_count` is the number of results so far.
+    Attributes:
+        program: The program of the fake back end.
+        flips: The entry `flips` of the case in the script; empty if all results are right.
+        _result_count: The number of results so far.
+
     """
 
     program: Program
@@ -42,6 +46,7 @@ class FakeProgram(SoakProgram):
         self._result_count += 1
 
     def result_hashes(self) -> tuple[int, ...]:
+        """Return a single number: 1 if the last result is wrong, and otherwise 0."""
         return (int(self._is_wrong),)
 
     def find_mismatch(self) -> str:
@@ -50,4 +55,5 @@ class FakeProgram(SoakProgram):
 
     @property
     def _is_wrong(self) -> bool:
+        """Whether the script says that the last result is wrong."""
         return bool(self.flips) and self._result_count % self.flips["every"] == 0

@@ -1,4 +1,4 @@
-"""Read the health counters of devices, in a process that measures nothing, since a call may hang.
+"""Read the health counters of devices, in a process of its own, because such a call may hang.
 
 GPUs are read with ``pynvml``, which nvidia-ml-py installs, and TPUs with ``libtpu.sdk``. Both
 libraries are optional, and counters that a device does not support are left out. The kernel's
@@ -81,12 +81,21 @@ _TPU_METRICS = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reading:
-    """The health counters of a host at the moment `read_s` of the host's clock.
+    """The health counters of a host and its devices at a moment.
 
-    A name is a device and a counter, such as ``gpu 0 PCIe replays``. `errors` are counters that
-    change only if something goes wrong; counters at 0 are left out. `throttled_s` has the seconds
-    of throttling so far, by device and reason. `values`, such as temperatures, only describe the
-    device. `problem` is the error that the device's library raised; empty without an error.
+    The name of a counter contains its device, such as ``gpu 0 PCIe replays``.
+
+    Attributes:
+        host: The name of the host.
+        read_s: The moment of reading, in seconds of the host's monotonic clock.
+        errors: Maps the names of counters that change only after an error to their counts. Counters
+            at 0 are left out.
+        throttled_s: Maps each device and reason for throttling, such as ``gpu 0 power cap``, to the
+            seconds of throttling so far.
+        values: Maps the names of values that only describe a device, such as its temperature, to
+            the values. The unit is in the name.
+        problem: The error that the device's library raised; empty without an error.
+
     """
 
     host: str
@@ -99,10 +108,15 @@ class Reading:
 
 @dataclass
 class HealthReader:
-    """Reads the error and throttling counters of a device and its host.
+    """A reader of the health counters of a host and its devices.
 
-    If a device says only that it is throttled, and not for how long, the reader adds up the time
-    between readings. `root` is the root folder of the host's files.
+    If a device reports only that it is throttled, and not for how long, the reader adds up the time
+    between readings.
+
+    Attributes:
+        device: The class of the devices whose counters are read, such as GPU.
+        root: The root folder of the host's files; another folder in tests.
+
     """
 
     device: Device
@@ -116,7 +130,10 @@ class HealthReader:
     _last_throttling: dict[Path, tuple[int, int]] = field(default_factory=dict)
 
     def read(self, request: object = None) -> Reading:
-        """Return the present counters; if the device's library fails, `problem` has the error."""
+        """Read and return the counters; if the device's library fails, `problem` has the error.
+
+        `request` is the request of the session to the worker, and is not used.
+        """
         before_s, self._read_s, problem = self._read_s, time.monotonic(), ""
         self._read_quotas()
         try:
@@ -140,11 +157,11 @@ class HealthReader:
         )
 
     def _read_quotas(self) -> None:
-        """Add an upper bound for the time in which CPU quotas stopped the cgroups of this process.
+        """Add the time in which CPU quotas stopped the cgroups of this process to the counters.
 
-        In each period a cgroup runs until its quota is used up. The kernel adds up the stopped
-        times of all processors of the cgroup. So the cgroup was stopped for at most this sum, and
-        for at most the duration of all throttled periods.
+        The added time is an upper bound. In each period a cgroup runs until its quota is used up.
+        The kernel adds up the stopped times of all processors of the cgroup. So the cgroup was
+        stopped for at most the sum, and for at most the duration of all throttled periods.
         """
         for folder, (share_us, period_us) in host.cpu_quotas(self.root).items():
             with contextlib.suppress(OSError, ValueError):
@@ -160,7 +177,10 @@ class HealthReader:
                 self._counters["throttled_s"][name] += gained_s
 
     def _read_gpus(self, nvml: Any) -> None:
-        """Read the counters of all GPUs; a counter that a GPU does not support is left out."""
+        """Read the counters of all GPUs with the module `nvml`, which is ``pynvml``.
+
+        A counter that a GPU does not support is left out.
+        """
         nvml.nvmlInit()
         for index in range(nvml.nvmlDeviceGetCount()):
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
@@ -175,8 +195,9 @@ class HealthReader:
     def _read_tpus(self, monitor: Any, seconds: float) -> None:
         """Read the metrics of TPUs that libtpu lists as supported.
 
-        Other metrics are not requested, because some requests hang while no program runs. A chip
-        with a throttle score above 0 counts as throttled for all `seconds` since the last reading.
+        Other metrics are not requested, because some requests hang while no program runs. `monitor`
+        is the module ``tpumonitoring`` of libtpu, and `seconds` the time since the last reading. A
+        chip with a throttle score above 0 counts as throttled for all of this time.
         """
         supported = set(monitor.list_supported_metrics())
         for metric, (kind, counter) in _TPU_METRICS.items():
@@ -191,5 +212,5 @@ class HealthReader:
 
 
 def open_session(options: Any) -> HealthReader:
-    """Return the HealthReader for the device of a worker."""
+    """Return the HealthReader of a worker; `options.device` is the name of its class of devices."""
     return HealthReader(Device(options.device))

@@ -1,4 +1,4 @@
-"""A soak of a collective in JAX; devices with their own memory hash their results."""
+"""Programs of JAX for a soak; devices with their own memory compute the hashes of their results."""
 
 from __future__ import annotations
 
@@ -23,14 +23,20 @@ from .worker_values import CompiledProgram, SoakValues
 
 @contextlib.contextmanager
 def prepared_program(backend: JaxBackend, case: Case) -> Iterator[SoakProgram]:
-    """Yield the compiled program of `case`, as `worker_values.prepared_program` does."""
+    """Yield the compiled program of `case`, after a check that it contains the case's collective.
+
+    Raises MeasuringError if the program cannot be compiled or does not contain the collective.
+    """
     with backend.prepare_program(case, values_type=SoakValues) as chain:
         mesh, is_cpu = backend.mesh(case), backend.device is Device.CPU
         yield CompiledProgram(chain) if is_cpu else DeviceProgram(chain, mesh)
 
 
 class DeviceProgram(CompiledProgram):
-    """A program on devices with memory of their own, where the devices hash the results."""
+    """A program for a soak on GPUs or TPUs, which compute the hashes of their own results.
+
+    So results need not be copied to the host.
+    """
 
     def __init__(self, chain: Chain, mesh: Mesh) -> None:
         super().__init__(chain)
@@ -49,10 +55,11 @@ class DeviceProgram(CompiledProgram):
 
 
 def hash_words(values: jax.Array) -> jax.Array:
-    """Return the sum of all words of an array, each mixed with its index, modulo 2^32.
+    """Return a hash of the flat array `values`: an array with a single number of 32 bits.
 
-    The mixing is the finalizer of MurmurHash3 (Appleby, public domain). A change of a single word
-    always changes the sum. A change of several words is missed once in 2^32 times.
+    The hash is the sum of all words (the bits of the elements), each mixed with its index, modulo
+    2^32. The mixing is the finalizer of MurmurHash3 (Appleby, public domain). A change of a single
+    word always changes the hash. A change of several words is missed once in 2^32 times.
     """
     size = values.dtype.itemsize
     words = jax.lax.bitcast_convert_type(values, jnp.dtype(f"uint{8 * size}")).astype(jnp.uint32)

@@ -15,7 +15,8 @@ ANY_ORDER, UNKNOWN_ORDER = "any order", "another order"
 def check_signature(text: str) -> None:
     """Raise ValueError unless `text` is empty or a signature.
 
-    A signature is a hash and the possible orders, such as ``5e1c09af ring or binary tree``.
+    A signature is the hash of a sum's result and the orders of summation that give this result,
+    such as ``5e1c09af ring or binary tree``.
     """
     bits, _, words = text.partition(" ")
     named = [order for order in ORDERS if order in words.split(" or ")]

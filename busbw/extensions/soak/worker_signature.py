@@ -1,8 +1,8 @@
 """The signature of a sum: a hash of its result, and the orders of summation that give this result.
 
-The summands are inexact, so that another order of summation gives other bits. In a ring each part
-of the buffer begins at another rank. In the other orders all elements are added up alike. This
-module needs only numpy.
+The sums of the summands are rounded, so that another order of summation gives other bits. In a ring
+the sum of each part of the buffer begins at another rank. In the other orders all elements are
+added up alike. This module needs only numpy.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _STRETCHES_PER_RANK, _MAX_STRETCHES, _STRETCH_LENGTH = 8, 256, 64
 
 
 def _sum_rank_by_rank(first: int, direction: int) -> SumInOrder:
-    """Return a function that adds up rank after rank.
+    """Return a function that adds up the blocks of all ranks, rank after rank.
 
-    The sum begins at rank `first`, and goes on to higher ranks if `direction` is 1, or to lower
-    ranks if it is -1.
+    The sum begins with the block of rank `first`, and goes on to higher ranks if `direction` is 1,
+    or to lower ranks if `direction` is -1.
     """
 
     def add(blocks: Sequence[Array]) -> Array:
@@ -45,7 +45,10 @@ def _sum_rank_by_rank(first: int, direction: int) -> SumInOrder:
 
 
 def _add_neighbors_first(blocks: Sequence[Array]) -> Array:
-    """Return the sum of `blocks`, neighbors first, as in recursive doubling or a binomial tree."""
+    """Return the sum of the blocks of all ranks, neighboring ranks first.
+
+    Recursive doubling and a binomial tree add up in this order.
+    """
     while len(blocks) > 1:
         pairs = [left + right for left, right in zip(blocks[::2], blocks[1::2])]
         blocks = [*pairs, *blocks[len(pairs) * 2 :]]
@@ -53,7 +56,10 @@ def _add_neighbors_first(blocks: Sequence[Array]) -> Array:
 
 
 def _add_halves_first(blocks: Sequence[Array]) -> Array:
-    """Return the sum of `blocks`: first ranks half of all ranks apart, as in recursive halving."""
+    """Return the sum of the blocks of all ranks, the first half plus the second half first.
+
+    Recursive halving adds up in this order.
+    """
     while len(blocks) > 1:
         half = len(blocks) // 2
         pairs = [left + right for left, right in zip(blocks[:half], blocks[half : 2 * half])]
@@ -62,9 +68,10 @@ def _add_halves_first(blocks: Sequence[Array]) -> Array:
 
 
 def _add_tree(blocks: Sequence[Array], root: int = 0) -> Array:
-    """Return the sum of `blocks`, added up in a binary tree from the leaves to the root.
+    """Return the sum of the blocks of `root` and of all ranks below `root` in a binary tree.
 
-    The children of rank i are the ranks 2i + 1 and 2i + 2.
+    The children of rank i are the ranks 2i + 1 and 2i + 2. The tree is added up from the leaves to
+    the root.
     """
     children = [child for child in (2 * root + 1, 2 * root + 2) if child < len(blocks)]
     return reduce(np.add, [blocks[root], *(_add_tree(blocks, child) for child in children)])
@@ -77,23 +84,36 @@ SUMS_BY_ORDER: dict[str, SumInOrder] = dict(
 
 
 class SignedSum:
-    """The first call of a sum: its inputs are inexact, and its result has a signature."""
+    """The inputs of a sum's first call, and the signature that is read from the call's result.
+
+    The sums of the inputs are rounded, so that the result shows the order of summation.
+    """
 
     def __init__(self, values: ExactValues) -> None:
         self._values = values
 
     @staticmethod
     def applies_to(case: Case) -> bool:
+        """Return whether `case` is a sum of floating-point numbers."""
         return case.reduce_op == "sum" and DTYPES[case.dtype].least_exponent < 0
 
     def start(self, rank: int) -> Array:
+        """Return the inputs of `rank` for the first call, of the shape (blocks, period)."""
         shape = self._values.starting_values(rank, 0).shape
         return inexact_numbers(shape, self._values.group_and_position(rank), self._values.dtype)
 
     def read(self, rank: int, result: Any, iterations: int, all_gather: AllGather) -> str:
-        """Return the signature of a result, the same on all processes.
+        """Return the signature of the first call's result, the same on all processes.
 
-        Each process signs the result of its first rank, and the signatures are combined.
+        Each process finds the hash and the orders of its own rank's result. The hashes are combined
+        into a single hash, and only the orders that all processes find are kept.
+
+        Args:
+            rank: The first rank of this process.
+            result: The result of the rank, a flat array.
+            iterations: The number of iterations of the call.
+            all_gather: Exchanges numbers with the other processes.
+
         """
         chain_length = self._values.chained_iterations(iterations)
         row = find_hash_and_orders(self._summands(rank), result, chain_length)
@@ -103,13 +123,14 @@ class SignedSum:
         return signature_text(digest, reduce(and_, map(int, masks)))
 
     def _summands(self, rank: int) -> list[Array]:
-        """Return the blocks that the collective adds up for `rank`."""
+        """Return the input blocks that the collective adds up for the result of `rank`."""
         case, collective = self._values.case, self._values.collective
         group, position = self._values.group_and_position(rank)
         inputs = [[*self.start(other)] for other in case.rank_groups[group]]
         summands: list[Array] = []
 
         def keep(blocks: Sequence[Array]) -> Array:
+            """Add `blocks` to the summands, and return any array of the right shape."""
             summands.extend(blocks)
             return blocks[0]
 
@@ -119,7 +140,7 @@ class SignedSum:
 
 
 def inexact_numbers(shape: tuple[int, ...], seed: tuple[int, ...], dtype: Any) -> Array:
-    """Return numbers from 1 to 2 with random bits, so that their sums are rounded.
+    """Return an array of random numbers from 1 to 2, whose sums are rounded.
 
     The numbers depend only on `shape`, `seed` and `dtype`, and not on the machine.
     """
@@ -132,15 +153,16 @@ def inexact_numbers(shape: tuple[int, ...], seed: tuple[int, ...], dtype: Any) -
 def find_hash_and_orders(
     inputs: Sequence[Array], result: Any, chain_length: int
 ) -> tuple[int, int]:
-    """Return a hash of stretches of a result, and a mask of the orders that explain the result.
+    """Return a hash of a result, and a bit mask of the orders of summation that give this result.
 
-    If the order `ORDERS[i]` gives the bits of the result, bit i of the mask is set.
+    Only some stretches of the result are read, each a few consecutive elements. If the order
+    `ORDERS[i]` gives the bits of all stretches, bit i of the mask is set.
 
     Args:
         inputs: A period of the block of each rank, which is repeated to fill the buffer.
-        result: The result of a rank.
+        result: The result of a rank, a flat array.
         chain_length: The number of chained sums. The first sum adds up the inputs. In each further
-            sum, every rank puts in the result of the sum before.
+            sum, the input of every rank is the result of the previous sum.
 
     """
     stretches = list(_stretches(result, len(inputs)))
@@ -158,7 +180,8 @@ def find_hash_and_orders(
 def signature_text(digest: int, mask: int) -> str:
     """Return a signature such as ``5e1c09af recursive doubling or binary tree``.
 
-    `digest` is the hash, and a bit of `mask` is the index of a possible order in `ORDERS`.
+    `digest` is the hash of the result. If bit i of `mask` is set, the order `ORDERS[i]` gives the
+    result.
     """
     names = [name for bit, name in enumerate(ORDERS) if mask >> bit & 1]
     words = ANY_ORDER if set(SUMS_BY_ORDER) <= set(names) else " or ".join(names)
@@ -169,9 +192,10 @@ _Stretches = Sequence[tuple[int, Array]]
 
 
 def _stretches(result: Any, ranks: int) -> Iterator[tuple[int, Array]]:
-    """Yield the index of the first element of each stretch of a result, and the stretch.
+    """Yield each stretch of a result, after the index of the stretch's first element.
 
-    The result is divided into equal parts, and a stretch is the middle of a part.
+    The result is divided into equal parts, whose number depends on the number of `ranks`. The
+    stretch of a part is the few consecutive elements in its middle.
     """
     element_count = int(result.shape[0])
     max_parts = max(ranks, _MAX_STRETCHES // ranks * ranks)
@@ -186,7 +210,10 @@ def _stretches(result: Any, ranks: int) -> Iterator[tuple[int, Array]]:
 def _matches_order(
     inputs: Sequence[Array], order: SumInOrder, chain_length: int, stretches: _Stretches
 ) -> Array:
-    """Return for each element of the stretches whether the order `order` gives the element."""
+    """Return for each element of the stretches whether the order `order` gives the element.
+
+    The result is a flat array of bool. The parameters are as in `find_hash_and_orders`.
+    """
     period = order(inputs)
     for _ in range(chain_length - 1):
         period = order([period] * len(inputs))
@@ -196,9 +223,10 @@ def _matches_order(
 
 
 def _is_ring(inputs: Sequence[Array], chain_length: int, stretches: _Stretches) -> bool:
-    """Return whether the result is the sum of a ring, in which parts begin at different ranks.
+    """Return whether a result was added up in a ring, in which parts begin at different ranks.
 
-    Each element must be the sum that begins at some rank, and no rank may fit all elements.
+    For each element, the sum that begins at some rank must give the element, and no single rank may
+    give all elements. The parameters are as in `find_hash_and_orders`.
     """
     for direction in (1, -1):
         orders = (_sum_rank_by_rank(first, direction) for first in range(len(inputs)))

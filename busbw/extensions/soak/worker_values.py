@@ -1,7 +1,7 @@
-"""The inputs of a soak: random words, whose sum has the same bits in every order of summation.
+"""The inputs of a soak: random numbers, whose sum has the same bits in every order of summation.
 
-Floating-point numbers are integers times a power of two, small enough that the sum over all ranks
-is exact. Integers use all bits. This module needs only numpy.
+Floating-point inputs are integers times a power of two. These integers are small enough that the
+sum over all ranks is exact. Inputs of an integer dtype use all bits. This module needs only numpy.
 """
 
 from __future__ import annotations
@@ -47,7 +47,13 @@ def prepared_program(backend: FrameworkBackend, case: Case) -> Iterator[SoakProg
 
 
 class CompiledProgram(SoakProgram):
-    """A case that a framework compiled, with a single iteration and random inputs."""
+    """The program of a case that a framework compiled for a soak, with two random inputs.
+
+    Attributes:
+        chain: The program in the framework, which runs a single iteration in a call.
+        values: The random inputs and the exact results.
+
+    """
 
     def __init__(self, chain: Chain) -> None:
         assert isinstance(chain.values, SoakValues)
@@ -87,22 +93,22 @@ class CompiledProgram(SoakProgram):
 
 @dataclass(frozen=True)
 class SoakValues(ExactValues):
-    """The inputs of a case by the number of the draw, and the exact result of an iteration.
+    """The random inputs of a case in a soak, and the exact results of an iteration.
 
-    A draw is one of 16 sets of random inputs.
+    A draw is a set of random inputs for all ranks. There are 16 draws, numbered from 0.
     """
 
     draw_count = 4 * _SCALES
 
     @cached_property
     def first_calls(self) -> Mapping[str, Any]:
-        """Inputs of extensions for a first call: empty, because a soak compares every result."""
+        """The extensions with inputs for the first call: none, because a soak compares results."""
         return {}
 
     def max_exact_iterations(self) -> int:
-        """Return 1, the number of iterations that stay exact.
+        """Return 1: a call of the program runs a single iteration, whose result is exact.
 
-        Raises MeasuringError if no sum over all ranks is exact in the dtype.
+        Raises MeasuringError UNAVAILABLE if no sum over all ranks is exact in the dtype.
         """
         if self._exact_bits < 1:
             ranks = self.case.group_size
@@ -110,7 +116,7 @@ class SoakValues(ExactValues):
         return 1
 
     def starting_values(self, rank: int, draw: int) -> Array:
-        """Return a period of each input block of `rank` for the inputs number `draw`."""
+        """Return the inputs of `rank` in the draw number `draw`, of the shape (blocks, period)."""
         group, position = self.group_and_position(rank)
         shape = self.collective.input_blocks(self.case.group_size), _PERIOD
         generator = np.random.default_rng((draw, group, position))
@@ -124,16 +130,21 @@ class SoakValues(ExactValues):
         return np.asarray(np.ldexp(integers, self._exponent_of_draw(draw)).astype(self.dtype))
 
     def values_after(self, rank: int, draw: int, iterations: int) -> Array:
-        """Return a period of each result block of `rank` for the inputs number `draw`."""
+        """Return the exact result of `rank` after an iteration, of the shape (blocks, period).
+
+        `draw` is the number of the draw. `iterations` is not used: the result does not depend on
+        it, because the iterations of a soak run out of place.
+        """
         group, position = self.group_and_position(rank)
         inputs = [[*self.starting_values(other, draw)] for other in self.case.rank_groups[group]]
         blocks: list[Any] = self.collective.result_blocks(inputs, position, self._reduce_exactly)
         return np.stack(blocks)
 
     def find_mismatch(self, draw: int, results: Mapping[int, Any]) -> str:
-        """Return a text with the first wrong element of this process; empty if none is wrong.
+        """Return a text with the first wrong element in `results`; empty if no element is wrong.
 
-        `draw` is the number of the inputs, and `results` contains the result of each rank.
+        `draw` is the number of the inputs. `results` maps each rank of this process to its result,
+        a flat array.
         """
         for rank, result in results.items():
             for begin, part, exact in chunks_with_exact_values(
@@ -147,7 +158,7 @@ class SoakValues(ExactValues):
         return ""
 
     def _reduce_exactly(self, blocks: Sequence[Any]) -> Any:
-        """Return the exact reduction of the blocks of all ranks."""
+        """Return the exact reduction (sum, maximum or minimum) of the blocks of all ranks."""
         if self.case.reduce_op != "sum":
             chosen: Any = np.maximum if self.case.reduce_op == "max" else np.minimum
             return chosen.reduce(blocks)
@@ -160,6 +171,7 @@ class SoakValues(ExactValues):
 
     @property
     def _is_integer(self) -> bool:
+        """Whether the dtype of the case is an integer type."""
         return DTYPES[self.case.dtype].least_exponent == 0
 
     @property
@@ -169,14 +181,17 @@ class SoakValues(ExactValues):
 
     @property
     def _exact_bits(self) -> int:
-        """How many bits an integer may have, so that the sum over all ranks is exact."""
+        """The largest number of bits of a summand such that the sum over all ranks is exact."""
         carry_bits = (
             math.ceil(math.log2(self.case.group_size)) if self.case.reduce_op == "sum" else 0
         )
         return DTYPES[self.case.dtype].significant_bits - carry_bits
 
     def _exponent_of_draw(self, draw: int) -> int:
-        """Return the exponent of the power of two by which the integers of a draw are scaled."""
+        """Return the exponent of the power of two by which the integers of a draw are multiplied.
+
+        Successive draws have different exponents.
+        """
         dtype = DTYPES[self.case.dtype]
         span = dtype.greatest_exponent - dtype.significant_bits - dtype.least_exponent
         return dtype.least_exponent + span * (draw % _SCALES) // (_SCALES - 1)

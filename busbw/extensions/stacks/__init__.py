@@ -1,8 +1,9 @@
 """Lock the measured stack as a reference, and build it again for `--against=baseline`.
 
 A lock is a file in the format of PEP 751 beside the baselines, from which pip and uv can install.
-uv resolves, downloads, verifies and installs the packages. This extension decides which packages
-belong to a stack, and checks that the installed files are the files of their wheels.
+uv (a program that installs packages) resolves, downloads, verifies and installs the packages. This
+extension decides which packages belong to a stack, and checks that the installed files are the
+files of their wheels.
 """
 
 COMMANDS = {"stack": "reference"}

@@ -61,7 +61,10 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print a line for each lock beside the baselines, and return the exit code."""
+    """Print a line for each lock in the folder of baselines, and return the exit code 0.
+
+    Raises UsageError if the folder does not exist.
+    """
     if not options.baselines.is_dir():
         raise UsageError(f"--baselines: there is no folder {options.baselines}")
     paths = sorted(options.baselines.glob("*/*/pylock.*.toml"))
@@ -81,12 +84,12 @@ def run(options: argparse.Namespace) -> int:
 class Lock:
     """The values of busbw in a lock, which is a file from which a stack can be built again.
 
-    Args:
+    Attributes:
         python: The version of the interpreter that was measured, such as ``3.12.4``.
         date: The day on which the stack was locked.
-        flags: Maps the environment variables that configured the stack to their values.
-        records: Maps each package to a hash over its files.
-        hashes: All SHA-256 hashes in the file, which include the hashes of the wheels.
+        flags: The values of the environment variables that configured the stack, by variable.
+        records: A hash over the installed files of each package, by the name of the package.
+        hashes: All SHA-256 hashes in the lock, sorted, including the hashes of the wheels.
 
     """
 
@@ -98,13 +101,13 @@ class Lock:
 
     @property
     def digest(self) -> str:
-        """The name of the stack: a hash of its Python, flags and hashes, 16 hexadecimal digits."""
+        """The name of the stack: a hash of `python`, `flags`, `hashes`, 16 hexadecimal digits."""
         text = json.dumps([self.python, dict(self.flags), self.hashes], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def read_lock(path: Path) -> Lock:
-    """Read the values of busbw in the lock at `path`. uv reads the packages.
+    """Read the values of busbw in the lock at `path`; only uv reads the packages in the lock.
 
     Raises StackError if the file cannot be read or is not a valid lock.
     """
@@ -120,14 +123,14 @@ def read_lock(path: Path) -> Lock:
 def build_stack(
     folder: Path, framework: str, python: str, cache: Path, report: Callable[[str], None]
 ) -> LockedStack:
-    """Build the stack of a lock, unless it is built already, and check its files.
+    """Build the stack of a lock, unless the stack is built already, and check its files.
 
     Args:
         folder: The folder with the lock, among the baselines.
         framework: The framework of the stack.
-        python: The interpreter to build with, if its minor version is the locked minor version.
-            Otherwise uv looks for an interpreter of the locked version.
-        cache: The folder in which stacks are built.
+        python: The path of the interpreter to build with, if its minor version is the locked minor
+            version. Otherwise uv looks for an interpreter of the locked minor version.
+        cache: The cache folder of busbw, in which stacks are built.
         report: A function that is called with a sentence before the stack is built.
 
     Raises:
@@ -166,8 +169,8 @@ def lock_stack(folder: Path, framework: str, python: str, date: str, *, replaces
     Args:
         folder: The folder for the lock, among the baselines.
         framework: The framework of the stack.
-        python: The interpreter that has the stack.
-        date: The day of the session.
+        python: The path of the interpreter that has the stack.
+        date: The day of the session, such as ``2026-11-20``.
         replaces_lock: Whether to replace an existing lock.
 
     Returns:
@@ -195,11 +198,11 @@ def lock_stack(folder: Path, framework: str, python: str, date: str, *, replaces
 
 
 def _lock_text(framework: str, python: str, date: str) -> str:
-    """Return the text of the lock of a framework's stack, as `python` has it on the day `date`.
+    """Return the text of the lock of a framework's stack in the interpreter `python`.
 
-    Returns an empty text for a scripted framework that is not installed as a package. Raises
-    StackError if the stack cannot be installed again from an index of packages, or if an installed
-    file was changed.
+    `date` is the day of the session. The text is empty for a scripted framework that is not
+    installed as a package. Raises StackError if the stack cannot be installed again from an index
+    of packages, or if an installed file was changed.
     """
     interpreter = read_interpreter(python)
     stack = interpreter.find_stack(FRAMEWORKS[framework].packages)
@@ -248,20 +251,23 @@ _CHANGED_BY_INSTALLER = re.compile(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Interpreter:
-    """A Python on this machine: its version, such as ``3.12.4``, and its installed packages.
+    """An interpreter on this machine, and its installed packages.
 
-    `distributions` maps normalized names to the packages that it would import.
+    Attributes:
+        version: The version of the interpreter, such as ``3.12.4``.
+        distributions: The packages that the interpreter would import, by normalized name.
+
     """
 
     version: str
     distributions: Mapping[str, Distribution]
 
     def find_stack(self, names: Sequence[str]) -> dict[str, Distribution]:
-        """Map names to packages: the installed packages of `names`, and all that they need.
+        """Return the installed packages `names` and all packages that these need, by name.
 
-        The packages of an extra belong to the stack if all of them are installed. Extras matter,
-        because JAX's plugins for chips are extras of JAX, and CUDA's libraries are extras of these
-        plugins.
+        The packages of an extra (a group of optional requirements) belong to the stack if all
+        packages of the extra are installed. Extras matter, because JAX's plugins for chips are
+        extras of JAX, and CUDA's libraries are extras of these plugins.
         """
         stack: dict[str, Distribution] = {}
         candidates = list(names)
@@ -275,7 +281,7 @@ class Interpreter:
     def _required_names(self, distribution: Distribution) -> Iterator[str]:
         """Yield the names of packages that a package requires, by itself or for an extra.
 
-        An extra counts if all of its packages are installed.
+        The requirements of an extra count only if all of its packages are installed.
         """
         requirements = [Requirement(text) for text in distribution.requires or ()]
         for extra in ("", *(distribution.metadata.get_all("Provides-Extra") or ())):
@@ -290,12 +296,12 @@ class Interpreter:
 
 
 def minor_version(version: str) -> str:
-    """Return the minor version of Python, such as ``3.12`` for ``3.12.4``."""
+    """Return the minor version of a version of Python, such as ``3.12`` for ``3.12.4``."""
     return version.rpartition(".")[0]
 
 
 def read_interpreter(python: str) -> Interpreter:
-    """Read the version and the packages of the interpreter `python`.
+    """Read the version and the packages of the interpreter at the path `python`.
 
     Raises StackError if the interpreter cannot be started.
     """
@@ -312,10 +318,10 @@ def read_interpreter(python: str) -> Interpreter:
 
 
 def hash_of_files(distribution: Distribution) -> str:
-    """Return a hash over the files that the wheel of an installed package brought.
+    """Return a SHA-256 hash over the files that the wheel of an installed package brought.
 
-    The hash covers the names and the contents of the files. It is empty if the package has no
-    record of its files. Raises StackError if a file was changed after it was installed.
+    The hash covers the names and the contents of the files. The text is empty if the package has no
+    record of its files. Raises StackError if a file was changed after the installation.
     """
     lines = []
     record = distribution.read_text("RECORD") or ""
@@ -331,7 +337,7 @@ def hash_of_files(distribution: Distribution) -> str:
 
 
 def _hash_as_recorded(path: Path, algorithm: str) -> str:
-    """Return the hash of a file as a RECORD has it, such as ``sha256=47DEQpj8HBSa``."""
+    """Return the hash of a file in the form of a RECORD, such as ``sha256=47DEQpj8HBSa``."""
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, algorithm).digest()
     return f"{algorithm}={base64.urlsafe_b64encode(digest).rstrip(b'=').decode()}"
@@ -340,8 +346,8 @@ def _hash_as_recorded(path: Path, algorithm: str) -> str:
 def reason_not_lockable(distribution: Distribution) -> str:
     """Return the reason why a package cannot be installed again from an index of packages.
 
-    The reason is the end of a sentence, such as ``was installed from URL``. It is empty if the
-    package can perhaps be installed again.
+    The reason is the end of a sentence, such as ``was installed from URL``. The reason is empty if
+    the package can perhaps be installed again.
     """
     if origin := distribution.read_text("direct_url.json"):
         return f"was installed from {wire.escape_unprintable(str(json.loads(origin).get('url')))}"

@@ -30,16 +30,16 @@ from .uv import StackError
 def build_references(
     options: Options, target: Target, frameworks: Sequence[str], report: Callable[[str], None]
 ) -> dict[str, LockedStack]:
-    """Build the locked stack of each framework unless it is built, and return the stacks.
+    """Build the locked stacks that are not built yet; return the locked stack of each framework.
 
     Args:
         options: The options of the session.
-        target: The devices. The locks are in the folder of their baselines.
+        target: The devices. The locks are in the folder of the baselines of these devices.
         frameworks: The names of the frameworks.
         report: A function that is called with a sentence for each stack.
 
     Returns:
-        A mapping of each framework to its stack.
+        The locked stacks, by framework.
 
     Raises:
         StackError: A stack has no lock or cannot be built.
@@ -56,7 +56,7 @@ def build_references(
 
 
 def lock_references(measured_session: MeasuredSession, frameworks: Sequence[str]) -> list[str]:
-    """Lock the stacks of `frameworks`, whose times were accepted, and return notes for the user.
+    """Lock the present stacks of `frameworks`, and return notes for the user.
 
     An existing lock is replaced only after --update-baselines=all. Raises OSError if a lock cannot
     be written.
@@ -76,9 +76,11 @@ def lock_references(measured_session: MeasuredSession, frameworks: Sequence[str]
 
 
 def verdict_with_machine_shift(judged_session: JudgedSession) -> SessionVerdict:
-    """Return the verdict on a session, with the judgement on the machine and the stack added.
+    """Return the session's verdict, with the judgement on the machine and the stack added.
 
-    The verdict is unchanged if the session measured no locked stack.
+    The machine is judged by the locked stacks: if a locked stack is slower than in earlier
+    sessions, the machine is slower. The verdict is unchanged if the session measured no locked
+    stack. Raises UsageError if the history cannot be read.
     """
     measured_session = judged_session.observations
     if not isinstance(measured_session, MeasuredSession) or not measured_session.options.stacks:
@@ -112,10 +114,10 @@ def _judge_machine_by_references(measured_session: MeasuredSession) -> MachineJu
 def _earlier_sessions(
     measured_session: MeasuredSession, key: EnvironmentKey, framework: str
 ) -> Sequence[Session]:
-    """Return the earlier sessions of a framework's locked stack, from the history if there is one.
+    """Return the earlier sessions of a framework's locked stack; none without a history.
 
-    Sessions that were measured by other code of workers are left out. `key` identifies the machine
-    and the devices.
+    Sessions that other code of workers measured are left out. `key` identifies the machine and the
+    devices.
     """
     root = measured_session.options.history
     if root is None:
@@ -126,7 +128,7 @@ def _earlier_sessions(
 
 
 def _stack_change_texts(measured_session: MeasuredSession) -> tuple[str, ...]:
-    """Return texts on the versions and flags in which the stacks differ from the locked stacks."""
+    """Return texts on the versions and flags in which the candidates differ from locked stacks."""
     environment, texts = measured_session.environment, dict[str, None]()
     flags = stack_flags_or_none(environment.flags)
     for probe in measured_session.machine.references:
@@ -144,8 +146,10 @@ _MAX_NAMED_CASES = 3
 class MachineJudgement:
     """The answer to the question whether a machine is slower than in earlier sessions.
 
-    `text` is a sentence for the user. `is_slower` is None if nothing could be compared; `text` is
-    then the reason.
+    Attributes:
+        text: A sentence for the user. If `is_slower` is None, the sentence has the reason.
+        is_slower: Whether the machine is slower; None if the times cannot be compared.
+
     """
 
     text: str
@@ -155,7 +159,7 @@ class MachineJudgement:
 def add_machine_judgement(
     session: SessionVerdict, machine: MachineJudgement, stack: str
 ) -> SessionVerdict:
-    """Add the judgement on the machine, and the text `stack` on the stack, to a session's verdict.
+    """Return the verdict `session` with the judgements on the machine and the stack added.
 
     The outcome MACHINE_SHIFT is added if the machine is slower. `stack` is the text of
     `stack_judgement_text`, or empty if the session has no verdict.
@@ -167,10 +171,10 @@ def add_machine_judgement(
 
 
 def stack_judgement_text(verdicts: Collection[Verdict], stack_changes: Sequence[str]) -> str:
-    """Return a text on the cases in which the present stack is slower than the locked stack.
+    """Return a text on the failed cases, such as cases that are slower with the present stack.
 
     Args:
-        verdicts: The verdicts on the cases.
+        verdicts: The verdicts on all cases.
         stack_changes: Texts on the versions and flags in which the present stack differs from the
             locked stack.
 
@@ -187,13 +191,16 @@ def stack_judgement_text(verdicts: Collection[Verdict], stack_changes: Sequence[
 def judge_machine(
     references: Sequence[tuple[str, Sequence[Session], Session]], policy: Policy
 ) -> MachineJudgement:
-    """Judge by all `references` whether a machine is slower than in earlier sessions.
+    """Judge by locked stacks whether a machine is slower than in earlier sessions.
 
-    A reference is a locked stack that was measured: its framework, its earlier sessions, and the
-    measurements in the present session.
+    The machine is slower if at least one locked stack is slower. The machine is not slower if each
+    locked stack is known not to be slower. Otherwise the answer is unknown.
 
-    The machine is slower if at least one reference is slower. It is not slower if each reference is
-    known not to be slower. Otherwise the answer is unknown.
+    Args:
+        references: For each locked stack that was measured: its framework, its earlier sessions,
+            and the present session.
+        policy: The thresholds of the judging rules.
+
     """
     answers = [_judge_reference(*reference, policy) for reference in references]
     slower = {answer.is_slower for answer in answers}
@@ -206,18 +213,18 @@ def judge_machine(
 def _judge_reference(
     framework: str, earlier_sessions: Sequence[Session], present_session: Session, policy: Policy
 ) -> MachineJudgement:
-    """Judge by a single reference whether a machine is slower than in earlier sessions.
+    """Judge by a single locked stack whether a machine is slower than in earlier sessions.
 
     Args:
-        framework: The framework of the reference.
-        earlier_sessions: The earlier sessions of the reference.
-        present_session: The measurements of all references in the present session.
-        policy: The thresholds of the judge.
+        framework: The framework of the locked stack.
+        earlier_sessions: The earlier sessions of the locked stack.
+        present_session: The times of all locked stacks in the present session.
+        policy: The thresholds of the judging rules.
 
     Returns:
-        The machine is slower if the cases of the reference together are slower, or if a case has
-        been slower over several sessions. The answer is unknown without an earlier session, or
-        with too few cases to compare them together.
+        The judgement. The machine is slower if the cases of the locked stack together are slower,
+        or if a case has been slower over several sessions. The answer is unknown without an earlier
+        session, or with too few cases.
 
     """
     earlier = merge_sessions(earlier_sessions, policy.session_merge_time)

@@ -1,4 +1,7 @@
-"""Run uv: resolve requirements, install packages, and build an environment completely or not."""
+"""Run uv to resolve requirements and install packages; build folders completely or not at all.
+
+uv is a program that installs packages of Python.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +24,11 @@ PYLOCK = ("--format=pylock.toml", "--generate-hashes")
 
 
 class StackError(ValueError):
-    """A stack cannot be locked, read or built. The message says why, and what to do."""
+    """The error of a stack that cannot be locked, read or built; the message has the reason."""
 
 
 def run_uv(*arguments: str | Path, text: str = "") -> str:
-    """Run uv with these arguments and the standard input `text`; return its standard output.
+    """Run uv with `arguments` and the standard input `text`; return the standard output.
 
     Raises StackError, with uv's error message, if uv fails or is not installed.
     """
@@ -38,10 +41,10 @@ def run_uv(*arguments: str | Path, text: str = "") -> str:
 
 
 def run_command(command: Sequence[str], text: str = "") -> str:
-    """Run `command` with the standard input `text`, and return its standard output.
+    """Run `command` with the standard input `text`, and return the standard output.
 
     The command is killed if this process ends. Raises StackError, with the end of the command's
-    standard error, if it fails.
+    standard error, if the command ends with another exit code than 0.
     """
     # A download must not continue after its session was killed.
     done = subprocess.run(
@@ -58,10 +61,17 @@ def run_command(command: Sequence[str], text: str = "") -> str:
 
 
 def resolve_requirements(requirements: Iterable[str], python: str, *options: str) -> str:
-    """Return the packages that satisfy `requirements`, as a text in the format of `options`.
+    """Return the packages that satisfy `requirements`, as text.
 
-    `python` is an interpreter or a version; only wheels for it are considered. `options` are
-    options of ``uv pip compile``. Raises StackError if no packages satisfy the requirements.
+    Raises StackError if no packages satisfy the requirements.
+
+    Args:
+        requirements: The requirements, such as ``jax==0.7.0``.
+        python: The path of an interpreter, or a version of Python. Only wheels for this version
+            are considered.
+        options: Options of ``uv pip compile``, which can choose the format of the text, such as
+            PYLOCK. By default the text has lines such as ``jax==0.7.0``.
+
     """
     common = ("--quiet", "--no-header", "--no-annotate", "--only-binary=:all:", "--python", python)
     return run_uv("pip", "compile", *common, *options, "-", text="\n".join(requirements))
@@ -73,7 +83,7 @@ def install_packages(folder: Path, pylock: str, python: str, *options: str) -> N
     Args:
         folder: The folder, which does not exist yet.
         pylock: The text of a lock in the format of PEP 751.
-        python: The path of an interpreter, or a version. uv downloads no interpreter.
+        python: The path of an interpreter, or a version of Python. uv downloads no interpreter.
         options: Further options of ``uv pip sync``.
 
     Raises:
@@ -88,11 +98,12 @@ def install_packages(folder: Path, pylock: str, python: str, *options: str) -> N
 
 
 def build_once(folder: Path, build: Callable[[Path], object]) -> None:
-    """Build `folder`, unless it exists: call `build` with a new folder, and then rename it.
+    """Build `folder` unless `folder` exists, so that an interrupted build leaves no folder.
 
-    If another process is building in the same parent folder, this function waits for its end. An
-    interrupted build leaves no folder. Raises StackError if the folder cannot be written, or if the
-    other process builds for more than an hour.
+    `build` is called with the path of a new folder, which `build` must make. The new folder is then
+    renamed to `folder`. If another process is building in the same parent folder, this function
+    waits until the other process is ready. Raises StackError if the folder cannot be written, or if
+    the other process builds for more than an hour.
     """
     new, where = folder.with_name(f"{folder.name}.new"), f"{folder} cannot be built: "
     with (

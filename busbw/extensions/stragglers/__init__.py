@@ -1,8 +1,8 @@
 """Find slow hosts, links and chips (`busbw find-slow`).
 
 Hosts are measured in pairs, many pairs at once. `search` decides which hosts are measured next, and
-`groups` measures them. A host or link that seems slow is reported only after a test with further
-measurements.
+`groups` measures these hosts. A host or link that seems slow is reported only after a test with
+further measurements. The chips of the hosts are timed, too.
 """
 
 COMMANDS = {"find-slow": "command"}

@@ -1,8 +1,8 @@
 """`busbw find-slow --hosts=LIST`: find slow hosts, links between hosts, and chips.
 
 Hosts are measured in pairs, many pairs at once, and a host that seems slow is measured again. The
-hosts of a TPU slice can only start together, and share the links of the slice. So each chip and
-each link of a slice is measured instead.
+hosts of a TPU slice can only start together, and share the links of the slice. So for a slice each
+chip and each link between chips is measured instead of pairs of hosts.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ hosts, in a sequential test: in a healthy cluster at most 1 run in 100 reports a
 More than {MAX_HOSTS_IN_PAIRS} hosts are measured in groups; in a TPU slice each chip and link is
 measured. Exit code 1: a slow host, link or chip was found, or something could not be measured.
 """
+# How often each chip is timed in a launch.
 _CHIP_ROUNDS = 40
 
 # The options of sessions that name the hosts, and say how their workers are started.
@@ -60,6 +61,7 @@ _OPTIONS = (
 
 
 def add_to(commands: Commands) -> None:
+    """Add the subcommand and its options to `commands`."""
     parser = add_command(
         commands,
         "find-slow",
@@ -103,6 +105,11 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Search, print the result, and write the requested files; return the exit code.
+
+    The exit code is 1 if a part is slow or unreachable, if the search is undecided or incomplete,
+    or if a file cannot be written.
+    """
     check_output_file(
         "--results",
         options.results,
@@ -124,6 +131,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _search_hosts_and_chips(options: argparse.Namespace) -> SearchResult:
+    """Measure the hosts that the options name, and return the slow hosts, links and chips.
+
+    Raises UsageError without hosts or with too few hosts, ValueError for other wrong options, and
+    HostError or NoHostAnswersError if the hosts cannot be measured.
+    """
     hosts = hosts_of(vars(options))
     if hosts is None:
         raise UsageError("there are no hosts; expected --hosts=LIST or --cluster=ADDRESS")
@@ -164,12 +176,21 @@ def _search_hosts_and_chips(options: argparse.Namespace) -> SearchResult:
 def _find_slow_chips_twice(
     result: SearchResult, groups: GroupMeasurer, payload_bytes: int, min_loss: float
 ) -> SearchResult:
-    """Return `result` with the slow chips and links that two launches both find.
+    """Return `result` with the chips, and links between chips, that are slow in two launches.
 
-    A chip that is slow in a single launch may be chance, so that a second launch follows if the
-    first launch finds a slow chip. Unreachable hosts are left out. Raises NoHostAnswersError if no
-    chip can be measured and `result` has no times of hosts, as for a TPU slice, whose hosts are not
-    measured in pairs.
+    A chip can be slow in a single launch by chance, so a second launch follows if the first launch
+    shows a slow chip. Hosts that `result` lists as unreachable are not measured.
+
+    Args:
+        result: The result of the search for slow hosts and links between hosts.
+        groups: The GroupMeasurer of that search.
+        payload_bytes: The bytes that each link carries.
+        min_loss: The smallest loss that counts as slow; 0.05 is 5 %.
+
+    Raises:
+        NoHostAnswersError: No chip can be measured, and `result` has no times of hosts. A TPU slice
+            has no such times, because its hosts are not measured in pairs.
+
     """
     unreachable = {group.hosts for group in result.unreachable}
     hosts = tuple(host for host in result.hosts if (host,) not in unreachable)
@@ -200,10 +221,10 @@ def _find_slow_chips_twice(
 def _make_worker_spec(
     options: argparse.Namespace, transport: HostsTransport, processes: int
 ) -> WorkerSpec:
-    """Return how workers are started for the requested device, or else the device of the hosts.
+    """Return how workers are started, for the requested device or, else, the device of the hosts.
 
-    `processes` is the number of processes on each host. Raises NoHostAnswersError if no host
-    answers.
+    `processes` is the number of processes on each host. Raises NoHostAnswersError if the device is
+    not requested and no host answers.
     """
     framework = FRAMEWORKS[options.framework]
     worker_spec = WorkerSpec(
@@ -215,9 +236,10 @@ def _make_worker_spec(
 
 
 def _find_device(worker_spec: WorkerSpec, transport: HostsTransport, processes: int) -> Device:
-    """Return the kind of device of all hosts together or, if they do not start, of a single host.
+    """Return the kind of device of all hosts or, if they do not start together, of a single host.
 
-    The hosts of a TPU slice start only together. Raises NoHostAnswersError if no host answers.
+    The hosts of a TPU slice start only together. `processes` is the number of processes on each
+    host. Raises NoHostAnswersError if no host answers.
     """
     hosts, reason = range(len(transport.names)), ""
     for group in (tuple(hosts), *((host,) for host in hosts)):
@@ -240,7 +262,7 @@ def _find_device(worker_spec: WorkerSpec, transport: HostsTransport, processes: 
 
 
 def _specs_to_measure(options: argparse.Namespace) -> list[CaseSpec]:
-    """Return CaseSpecs of all-reduce and, if the framework has it, permute, for each payload."""
+    """Return CaseSpecs of all-reduce and, if the framework has permutes, permute, by payload."""
     only_sums = FRAMEWORKS[options.framework].has_only_sums
     return [
         CaseSpec(
@@ -256,8 +278,10 @@ def _specs_to_measure(options: argparse.Namespace) -> list[CaseSpec]:
 
 
 def _print_progress(progress: str) -> None:
+    """Print `progress` to standard error, as a line that begins with ``busbw:`` exactly once."""
     print(f"busbw: {progress.removeprefix('busbw: ')}", file=sys.stderr, flush=True)
 
 
 def _is_host_list(text: str) -> bool:
+    """Return whether each line of `text` is a single word, as in a file of --write-good."""
     return all(len(line.split()) == 1 for line in text.splitlines())

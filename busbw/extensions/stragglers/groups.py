@@ -1,4 +1,4 @@
-"""Measure groups of hosts at the same time, each group in its own launch."""
+"""Measure groups of hosts at the same time, each group in a launch of its own."""
 
 from __future__ import annotations
 
@@ -22,20 +22,22 @@ from busbw.stats.launches import launch_time_s
 # A launch of all hosts, which wait for each other, has this many times the timeout of a pair.
 _ALL_HOSTS_TIMEOUT_FACTOR = 5.0
 
+# A step of a launch, such as measuring a case; the step returns its failure, or None.
 Step = Callable[["GroupLaunch"], Failure | None]
 
 
 @dataclass(kw_only=True)
 class GroupMeasurer:
-    """Measures groups of hosts, each group in a launch of its own.
+    """A measurer of groups of hosts, which measures each group in a launch of its own.
 
-    Args:
-        transport: Starts workers on the hosts.
-        worker_spec: How a worker is started; its `ranks` is the number of ranks of a process.
+    Attributes:
+        transport: The transport that starts workers on the hosts.
+        worker_spec: How a worker is started. `worker_spec.ranks` is the number of ranks of each
+            process; None for the default of the device.
         specs: The cases to measure with each group.
-        plan: The timeout of a case.
+        plan: How long to measure a case, and the timeout of a case and of the start.
         processes: The number of processes on each host.
-        rounds: The number of rounds so far.
+        rounds: The number of rounds that have been launched so far.
 
     """
 
@@ -47,23 +49,28 @@ class GroupMeasurer:
     rounds: int = 0
 
     def measure_groups(self, groups: Round) -> list[TimesByQuantity | str]:
-        """Return the times of each group by quantity, or the reason why the group has no times."""
+        """Measure all `groups` at the same time, and return an answer for each group, in order.
+
+        An answer is the seconds of the group by quantity, or the reason why the group has no times.
+        """
         steps = [partial(GroupLaunch.measure_case, spec=spec) for spec in self.specs]
         launches = self._launch_groups(groups, steps)
         return [launch.failure.message if launch.failure else launch.times_s for launch in launches]
 
     def measure_chips(self, hosts: HostGroup, payload_bytes: int, rounds: int) -> GroupLaunch:
-        """Measure the chips of `hosts`, and the links between chips, in a single launch.
+        """Time the chips of `hosts`, and the links between chips, in a single launch.
 
-        `payload_bytes` is the payload of a link, and `rounds` is how often each chip is timed.
+        `payload_bytes` is the payload of a link, and `rounds` is how often each chip is timed. The
+        returned launch has the times, or a failure.
         """
         step = partial(GroupLaunch.measure_chips, payload_bytes=payload_bytes, rounds=rounds)
         return self._launch_groups((hosts,), [step])[0]
 
     def _launch_groups(self, groups: Round, steps: Sequence[Step]) -> list[GroupLaunch]:
-        """Launch all groups at the same time, and run each step in all groups at once.
+        """Launch all groups at the same time, and return their launches, in the order of `groups`.
 
-        A step begins when the step before it has ended in all groups.
+        Each step runs in all groups at once, and begins when the previous step has ended in all
+        groups. The workers have ended when this function returns.
         """
         self.rounds += 1
         with ExitStack() as stack:
@@ -85,15 +92,15 @@ class GroupMeasurer:
 
 @dataclass
 class GroupLaunch:
-    """The launch of a group of hosts: its times, or the failure because of which it has no times.
+    """A launch of a group of hosts, with its times, or with the failure that ended the launch.
 
-    Args:
+    Attributes:
         measurer: The GroupMeasurer that started the launch.
-        executor: Starts the workers of the group.
-        host_indexes: The indexes of the group's hosts among all hosts.
-        times_s: The time of each quantity, such as ``all-reduce 16M``.
-        chips: The times of chips by process.
-        failure: The failure that ended the launch; None without a failure.
+        executor: The executor that starts the workers of the group.
+        host_indexes: The indexes of the group's hosts among all hosts of the transport.
+        times_s: The seconds of each quantity, such as ``all-reduce 16M``.
+        chips: The times of the chips of each process; empty if chips were not timed.
+        failure: The failure that ended the launch; None if no step has failed.
 
     """
 
@@ -106,9 +113,9 @@ class GroupLaunch:
 
     @property
     def lost_hosts(self) -> list[str]:
-        """The host that did not answer; empty if all answered, or if it is unknown which did not.
+        """The name of the host that did not answer; empty if all hosts answered.
 
-        The failure of a process that did not answer names the process.
+        Also empty if the failure does not name a single process, so that the host is unknown.
         """
         failure = self.failure
         # Several processes, as in "worker 1, worker 2: ...", may all have waited for another
@@ -128,6 +135,7 @@ class GroupLaunch:
                 self.failure = Failure(kind=FailureKind.CRASHED, message=str(error))
 
     def start_workers(self) -> Failure | None:
+        """Start the workers, and request their devices; return the failure, or None."""
         worker_spec = self.measurer.worker_spec
         count = self.measurer.processes * len(self.host_indexes)
         worker_spec = replace(
@@ -152,6 +160,7 @@ class GroupLaunch:
         return None
 
     def measure_case(self, spec: CaseSpec) -> Failure | None:
+        """Measure a case, and keep its time in `times_s`; return the failure, or None."""
         kind = spec.collective.replace("_", "-")
         quantity = f"{kind} {payload_text(spec.payload_bytes)}"
         (case, key) = grid.resolve_case(spec, self._target)
@@ -165,6 +174,11 @@ class GroupLaunch:
         return answer if isinstance(answer, Failure) else None
 
     def measure_chips(self, payload_bytes: int, rounds: int) -> Failure | None:
+        """Time the chips of all processes, and keep their times in `chips`.
+
+        `payload_bytes` is the payload of a link, and `rounds` is how often each chip is timed.
+        Returns the first failure of a process, or None if all processes answered.
+        """
         values = {"rounds": rounds, "payload_bytes": payload_bytes}
         timeout_s = _ALL_HOSTS_TIMEOUT_FACTOR * self.measurer.plan.timeout_s
         answers = self._workers.ask_each(
@@ -177,4 +191,5 @@ class GroupLaunch:
         return failure
 
     def close_workers(self) -> None:
+        """End the workers of the group, which have no more steps."""
         self.executor.close_group(self._workers)

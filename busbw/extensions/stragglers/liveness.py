@@ -1,7 +1,8 @@
 """Find the hosts that do not answer, and go on with the other hosts.
 
 If a pair has no time, one or both of its hosts do not answer. So each of the two hosts is measured
-again with hosts that answer. A host is unreachable after it has failed with several such hosts.
+again with hosts that answer. A host is unreachable after the host has failed with several
+answering hosts.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-# A group is the sorted names of its hosts. A round has groups without a common host, which are
-# measured at once.
+# A group is the sorted names of its hosts. A round consists of groups without a common host, which
+# are measured at the same time.
 HostGroup = tuple[str, ...]
 Round = tuple[HostGroup, ...]
 # Seconds by quantity, such as ``all-reduce 16M``.
 TimesByQuantity = Mapping[str, float]
-# Measures a round, and returns the times of each group, or the reason why the group has no times.
+# A function that measures a round. For each group of the round it returns the times, or the reason
+# why the group has no times.
 MeasureGroups = Callable[[Round], Sequence[TimesByQuantity | str]]
 
 # A host is unreachable after it has failed with this many hosts that answer. The search ends after
@@ -25,16 +27,21 @@ _MIN_FAILED_PARTNERS, _MAX_SILENT_ROUNDS = 2, 3
 
 
 class NoHostAnswersError(Exception):
-    """No group of hosts has a time any more; the message is the reason of the last group."""
+    """The lack of times from all groups of hosts; the message is the reason of the last group."""
 
 
 @dataclass
 class Liveness:
-    """Measures rounds of groups, and finds the hosts that do not answer.
+    """The record of which hosts answer, kept up to date while rounds of groups are measured.
 
-    `unreachable` contains the hosts that are not measured any more, with the reason. `reasons`
-    contains, for each group without a time, the reason of its last failure; the group that failed
-    last is the last key.
+    Attributes:
+        hosts: The names of all hosts.
+        measure_groups: The function that measures a round.
+        rng: The source of the random order in which partners are chosen.
+        unreachable: Maps each host that is not measured any more to the reason.
+        reasons: Maps each group without a time to the reason of its last failure. The group that
+            failed last is the last key.
+
     """
 
     hosts: Sequence[str]
@@ -49,14 +56,16 @@ class Liveness:
 
     @property
     def reachable(self) -> list[str]:
+        """The names of the hosts that are still measured, in the order of `hosts`."""
         return [host for host in self.hosts if host not in self.unreachable]
 
     def measure_round(self, groups: Iterable[HostGroup]) -> dict[HostGroup, TimesByQuantity]:
-        """Measure a round without unreachable hosts, and return the times of groups that answer.
+        """Measure a round, and return the times of the groups that answer.
 
-        Hosts that do not answer are then measured with other hosts, until it is clear whether they
-        are unreachable. Raises NoHostAnswersError after several successive rounds without an
-        answer.
+        Unreachable hosts are left out of their groups, and groups with fewer than two other hosts
+        are not measured. Hosts that do not answer are then measured with answering hosts, until
+        each host either answers or is unreachable. Raises NoHostAnswersError after several
+        successive rounds without an answer.
         """
         reachable = [tuple(h for h in group if h not in self.unreachable) for group in groups]
         times = self._measure_groups(tuple(group for group in reachable if len(group) > 1))
@@ -70,7 +79,7 @@ class Liveness:
     def _measure_groups(self, groups: Round) -> dict[HostGroup, TimesByQuantity]:
         """Measure groups, and return the times of the groups that answer.
 
-        Also note the hosts of the groups that do not answer.
+        Also record the answering hosts, the silent hosts, and the reasons of silent groups.
         """
         times: dict[HostGroup, TimesByQuantity] = {}
         for group, answer in zip(groups, self.measure_groups(groups) if groups else ()):
@@ -92,8 +101,8 @@ class Liveness:
     def _measure_silent_hosts(self) -> None:
         """Measure each host that has not answered with a host that answers and is a new partner.
 
-        A host is given up as unreachable after it has failed with several partners, or if no new
-        partner is left for any host.
+        A host is given up as unreachable after the host has failed with several answering partners,
+        or if no new partner is left for any host.
         """
         answering = sorted(self._answering_hosts)
         self.rng.shuffle(answering)
@@ -112,4 +121,5 @@ class Liveness:
 
 
 def sorted_pair(first: str, second: str) -> HostGroup:
+    """Return the group of two hosts, whose names are sorted."""
     return (min(first, second), max(first, second))

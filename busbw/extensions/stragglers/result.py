@@ -15,7 +15,10 @@ from busbw.session.state import JudgedSession, MeasuredSession
 
 
 def notes_of(judged_session: JudgedSession) -> Iterator[str]:
-    """Yield a note that names `busbw find-slow` if a case became slower on several hosts."""
+    """Yield a note that recommends `busbw find-slow`, or nothing.
+
+    The note is for sessions on several hosts in which a case became slower.
+    """
     is_slower = any(v.outcome is Outcome.REGRESSED for v in judged_session.verdicts.values())
     measured_session = judged_session.observations
     if (
@@ -34,7 +37,14 @@ PAIRS_RISK, CHIPS_RISK = 0.5 * RISK, 0.5 * RISK
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnreachablePart:
-    """An unreachable host, or a link that gave no time though both its hosts answer other hosts."""
+    """An unreachable host, or a link without a time though both its hosts answer other hosts.
+
+    Attributes:
+        name: The name in sentences, such as ``host a`` or ``link a - b``.
+        hosts: The host, or the two hosts of the link.
+        reason: The message of the last failure.
+
+    """
 
     name: str
     hosts: tuple[str, ...]
@@ -45,14 +55,14 @@ class UnreachablePart:
 class SearchResult:
     """The result of a search for slow hosts, links and chips among `hosts`.
 
-    Args:
+    Attributes:
         hosts: The names of all hosts.
         rounds: The number of rounds of launches.
         slow: The slow hosts, links and chips, the slowest first.
         unreachable: The unreachable hosts, and the links that gave no time.
         undecided: The names of hosts and links whose tests did not end.
         racks: Sets of hosts with slow connections between the sets, by quantity.
-        detectable: The smallest loss that would have been found, by quantity; 0.15 is 15 %.
+        detectable: The smallest loss that the search detects, by quantity; 0.15 is 15 %.
         ratios: The time of each host divided by the median of all hosts, by quantity and host.
         links_measured: Whether hosts were measured in pairs, and not in groups.
         times: The seconds of the pairs or groups of the first rounds, by the names of the hosts
@@ -83,16 +93,22 @@ class SearchResult:
 
     @property
     def is_healthy(self) -> bool:
+        """Whether nothing is slow or unreachable, and everything was measured and decided."""
         return not (self.is_slow or self.undecided or self.is_incomplete)
 
     @property
     def good_hosts(self) -> list[str]:
-        """All hosts except slow and unreachable hosts, and the second host of such links."""
+        """The names of the hosts to measure on: without slow parts and unreachable parts.
+
+        Left out are the host of each slow or unreachable host or chip, and the second host of each
+        slow or unreachable link.
+        """
         bad = {slow.hosts[-1] for slow in self.slow}
         bad |= {silent.hosts[-1] for silent in self.unreachable}
         return [host for host in self.hosts if host not in bad]
 
     def sentences(self) -> Iterator[str]:
+        """Yield the sentences of the result for the user, the slow parts first."""
         for slow in self.slow:
             text = f"{slow.name}: {slow.quantity} takes {slow.ratio:.2f} x as long as the others'"
             yield f"{text} (p <= {slow.p:.1g})"
@@ -115,7 +131,7 @@ class SearchResult:
             yield "links were not measured, because hosts were measured in groups: use --pairs"
 
     def ratio_table(self) -> Table:
-        """Return a table of how much longer the pairs of a host take than others, by quantity."""
+        """Return a table of `ratios`, with a row for each host and a column for each quantity."""
         columns = (
             Column("host", "host", left_aligned=True, is_fitted_to_cells=True),
             *(
@@ -134,6 +150,7 @@ class SearchResult:
 
 
 def _rack_sentence(quantity: str, racks: Racks) -> str:
+    """Return a sentence that lists the racks, and says how slow a quantity is between racks."""
     sets = " | ".join(", ".join(hosts) for hosts in racks.hosts)
     text = f"{sets}: {quantity} takes {racks.ratio:.2f} x as long between them as within"
     if racks.alone is None:

@@ -1,8 +1,8 @@
 """Search for slow hosts and links: measure all pairs or groups, then test the candidates.
 
 A candidate is a host or link that looks slow in the first rounds. Only later rounds decide whether
-it is slow. In these rounds the candidate is measured with other hosts that look healthy, next to
-control pairs of such hosts.
+it is slow. In these rounds the candidate is measured with other hosts that look healthy. Control
+pairs of such hosts are measured at the same time.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from busbw.extensions.stragglers.statistics import (
 
 # A host (a group of a single host) or a link (a pair), and the quantity in which it may be slow.
 Candidate = tuple[HostGroup, str]
+# The test of each candidate.
 Tests = Mapping[Candidate, SequentialTest]
 
 # Among fewer hosts a slow host cannot be told from a slow link.
@@ -65,14 +66,14 @@ _MIN_RACK_LOSS, _ALONE_ROUNDS = 0.2, 5
 class HostSearch:
     """A search for slow hosts and slow links between hosts.
 
-    Args:
+    Attributes:
         hosts: The names of the hosts.
         measure_groups: A function that measures a round of groups.
         min_loss: The smallest loss that counts as slow; 0.05 is 5 %.
-        in_pairs: Whether every pair of hosts is measured. If it is False, pairs are measured only
-            for up to MAX_HOSTS_IN_PAIRS hosts, and more hosts are measured in larger groups.
+        in_pairs: Whether every pair of hosts is measured. Up to MAX_HOSTS_IN_PAIRS hosts are always
+            measured in pairs, and more hosts without `in_pairs` in larger groups.
         seed: The seed of the random order of hosts.
-        report_progress: A function that is called with texts on the progress.
+        report_progress: A function that is called with a text on the progress before each round.
 
     """
 
@@ -82,7 +83,9 @@ class HostSearch:
     in_pairs: bool = False
     seed: int = 0
     report_progress: Callable[[str], None] = lambda progress: None
+    # The racks that the times of each quantity show.
     _racks: dict[str, Racks] = field(default_factory=dict)
+    # The pairs without a time after all retries, though both hosts answer other hosts.
     _failed_pairs: list[HostGroup] = field(default_factory=list)
     # How many hosts are slow with all other hosts.
     _slow_host_count: int = 0
@@ -133,9 +136,10 @@ class HostSearch:
         )
 
     def _measure_all_hosts(self) -> list[dict[HostGroup, TimesByQuantity]]:
-        """Measure every two hosts together, or all hosts in groups; return the times by round.
+        """Measure every two hosts together, or all hosts in larger groups.
 
-        A pair without a time is measured again if both its hosts answer other hosts.
+        A pair without a time is measured again if both its hosts answer other hosts. Returns, for
+        each round, the times of the groups that answered.
         """
         hosts = self._rng.sample(self.hosts, len(self.hosts))
         plan = rounds_of_pairs(hosts) if self.in_pairs else rounds_of_groups(hosts, self._rng)
@@ -154,14 +158,16 @@ class HostSearch:
         return rounds
 
     def _is_reachable(self, group: HostGroup) -> bool:
+        """Return whether every host of `group` is still measured."""
         return not self._liveness.unreachable.keys() & {*group}
 
     def _fit_quantity(
         self, rounds: Sequence[Mapping[HostGroup, TimesByQuantity]], quantity: str
     ) -> Fit:
-        """Return the Fit of the times of a quantity.
+        """Return the Fit of the times of a quantity in all `rounds`.
 
-        If racks are found, only pairs in a rack are fitted. The racks are kept.
+        If the times show racks, only pairs in a rack are fitted, and `_racks` keeps the racks. If
+        single hosts are slow with all other hosts, only pairs with the other hosts count.
         """
         times_s = [{g: times[quantity] for g, times in measured.items()} for measured in rounds]
         if not self.in_pairs:
@@ -179,10 +185,11 @@ class HostSearch:
     def _choose_candidates(
         self, fit_by_quantity: Mapping[str, Fit], round_count: int
     ) -> list[Candidate]:
-        """Return the candidates: first hosts, then links, each with the largest excess first.
+        """Return the candidates: first hosts, then links, each kind with the largest excess first.
 
-        `round_count` is the number of measured rounds. Hosts come first because more times are
-        known of a host, and a slow host explains its slow links.
+        `fit_by_quantity` has the Fit of each quantity, and `round_count` is the number of rounds
+        behind each Fit. Hosts come first because more times are known of a host, and a slow host
+        explains its slow links.
         """
         min_excess = math.log1p(self.min_loss)
         hosts: dict[Candidate, float] = {}
@@ -204,9 +211,10 @@ class HostSearch:
     def _test_candidates(
         self, candidates: Sequence[Candidate]
     ) -> tuple[Tests, dict[str, list[list[float]]]]:
-        """Test each candidate in further rounds.
+        """Test each candidate in further rounds, in which control pairs are measured, too.
 
-        Return the tests, and the logarithms of the times of control pairs by quantity and round.
+        Returns the tests, and the logarithms of the times of the control pairs: by quantity, a list
+        for each round. Without a candidate a few rounds of control pairs are measured.
         """
         tests = {
             candidate: SequentialTest(
@@ -243,7 +251,8 @@ class HostSearch:
     ) -> tuple[dict[HostGroup, HostGroup], list[HostGroup]]:
         """Return the pair in which each candidate is measured next, and the control pairs.
 
-        A candidate without a free partner has no pair. All pairs are of hosts in the same rack.
+        Candidates get partners in their order, and a candidate without a free partner has no pair.
+        Partners are in the same rack. Hosts that are slow according to `tests` are in no pair.
         """
         slow = {group for (group, _), test in tests.items() if test.is_slow}
         excluded = {group[0] for group in (*candidates, *slow) if len(group) == 1}
@@ -269,8 +278,8 @@ class HostSearch:
     def _undecided_groups(self, tests: Tests) -> list[HostGroup]:
         """Return the reachable hosts and links with an open test that can change the result.
 
-        A link cannot change the result if its host is slow, because the host explains the slow
-        link. A link also waits for the open tests of its hosts.
+        A test cannot change the result if a host of the group is slow in another test: a slow host
+        explains its slow links. A link also waits for the open tests of its hosts.
         """
         hosts = [(group, test) for (group, _), test in tests.items() if len(group) == 1]
         slow = {group[0] for group, test in hosts if test.is_slow}
@@ -284,10 +293,11 @@ class HostSearch:
         ]
 
     def _are_in_different_racks(self, first: str, second: str) -> bool:
+        """Return whether two hosts are in different racks, by the times of any quantity."""
         return any(racks.crosses_racks((first, second)) for racks in self._racks.values())
 
     def _measure_racks_alone(self, quantity: str) -> Racks:
-        """Return the racks with the ratio of pairs that are measured by themselves.
+        """Return the racks of `quantity`, with their ratio `alone` if it can be measured.
 
         Pairs across racks and pairs in a rack are measured alternately, a single pair at a time.
         """
@@ -306,18 +316,20 @@ class HostSearch:
 
 
 def _group_name(group: HostGroup) -> str:
+    """Return the name of a host or a link in the result, such as ``host a`` or ``link a - b``."""
     return f"{'host' if len(group) == 1 else 'link'} {' - '.join(group)}"
 
 
 def _measured_quantities(times: Mapping[HostGroup, TimesByQuantity]) -> list[str]:
-    """Return the quantities of which a group has a time, each once."""
+    """Return the quantities of which at least one group has a time, without repetitions."""
     return list(dict.fromkeys(quantity for seconds in times.values() for quantity in seconds))
 
 
 def _largest_excesses(excesses: Mapping[Candidate, float], max_groups: int) -> list[Candidate]:
-    """Return the candidates with the largest excesses, of at most `max_groups` hosts or links.
+    """Return all candidates of the `max_groups` hosts or links with the largest excesses.
 
-    The candidate with the largest excess is the first.
+    A host or link is a candidate in each quantity in which it may be slow. The candidate with the
+    largest excess is the first.
     """
     ordered = sorted(excesses, key=lambda candidate: -excesses[candidate])
     groups = list(dict.fromkeys(group for group, _ in ordered))[:max_groups]
@@ -327,8 +339,8 @@ def _largest_excesses(excesses: Mapping[Candidate, float], max_groups: int) -> l
 def rounds_of_pairs(hosts: Sequence[str]) -> tuple[Round, ...]:
     """Return rounds in which every two hosts are measured together once.
 
-    The circle method colors the edges of the complete graph: n hosts need n - 1 rounds. If n is
-    odd, they need n rounds, and in each round a host has no partner.
+    An even number n of hosts needs n - 1 rounds, and an odd number n needs n rounds, in each of
+    which a host has no partner (the circle method, which colors the edges of a complete graph).
     """
     circle: list[str | None] = [*hosts, *([None] if len(hosts) % 2 else [])]
     half = len(circle) // 2
@@ -345,7 +357,8 @@ def rounds_of_pairs(hosts: Sequence[str]) -> tuple[Round, ...]:
 def rounds_of_groups(hosts: Sequence[str], rng: random.Random) -> tuple[Round, ...]:
     """Return rounds that divide all hosts at random into groups of about the same size.
 
-    A round has 8 groups or more, with 18 hosts or fewer in each group.
+    A round has 8 groups or more, with 18 hosts or fewer in each group. The number of rounds grows
+    with the logarithm of the number of hosts.
     """
     groups = len(hosts) // min(_GROUP_SIZE, len(hosts) // _MIN_GROUPS)
     rounds = math.ceil(math.log2(len(hosts))) - 2

@@ -7,11 +7,11 @@ links do not change the fit of others.
 In each round of the test, a candidate is slower than its control pairs by more than `min_loss`, or
 not. A candidate that is not slow behaves like a coin that shows "slower" in at most half of the
 rounds, whatever the distribution of the noise, because its median is no larger. Wald's sequential
-probability ratio test (1945) compares the probabilities 1/2 and SLOWER_FRACTION. It ends with
+probability ratio test (1945) compares the probabilities 1/2 and SLOWER_FRACTION. The test ends with
 "slow", which is wrong with a probability of at most `false_alarm_probability`, or with "not slow".
 
-Chips that compute or copy more slowly than others, and slow links between chips, are found in the
-same way: in each round every chip is compared with the median of all chips.
+The same test decides which chips compute or copy more slowly than others, and which links between
+chips are slow: in each round every chip is compared with the median of all chips.
 """
 
 from __future__ import annotations
@@ -29,11 +29,16 @@ from busbw.extensions.stragglers.worker import ChipTimes
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SlowComponent:
-    """A slow host, link or chip.
+    """A host, link or chip that is slow in a quantity, such as ``all-reduce 16M``.
 
-    `hosts` is its host or, for a link, the two hosts. `ratio` is its time divided by the time of
-    healthy components. `p` bounds the probability that a healthy component is found so slow
-    (Ville's inequality).
+    Attributes:
+        name: The name of the component in sentences, such as ``host a`` or ``link a - b``.
+        hosts: The host, or the two hosts of a link.
+        quantity: The quantity in which the component is slow.
+        ratio: The time of the component divided by the time of healthy components.
+        p: An upper limit of the probability that a healthy component seems so slow (Ville's
+            inequality).
+
     """
 
     name: str
@@ -44,23 +49,24 @@ class SlowComponent:
 
 
 # The fraction of rounds in which a slow candidate is slower than its control pairs, and the
-# probability that the test does not find such a candidate.
+# probability that the test misses such a candidate.
 SLOWER_FRACTION, MISS_PROBABILITY = 0.85, 0.05
+# A round in which the candidate is slower, or not slower, adds this to the evidence.
 _SLOWER_EVIDENCE = math.log(SLOWER_FRACTION / 0.5)
 _NOT_SLOWER_EVIDENCE = math.log((1 - SLOWER_FRACTION) / 0.5)
 
 
 @dataclass
 class SequentialTest:
-    """The test whether a candidate is slow.
+    """A sequential test whether a candidate is slow, which ends when the rounds so far decide.
 
-    Args:
+    Attributes:
         min_loss: The smallest loss that counts as slow; 0.05 is 5 %.
-        false_alarm_probability: The largest acceptable probability that a healthy candidate is
-            found slow.
-        excesses: The logarithm of the candidate's time divided by the time of its control pairs, by
-            round.
-        evidence: The logarithm of the likelihood ratio after these rounds.
+        false_alarm_probability: The largest acceptable probability that the test ends with "slow"
+            for a healthy candidate.
+        excesses: For each round, the logarithm of the candidate's time divided by the median time
+            of the control pairs.
+        evidence: The logarithm of the likelihood ratio of slow to healthy after the rounds so far.
 
     """
 
@@ -70,7 +76,7 @@ class SequentialTest:
     evidence: float = 0.0
 
     def add_round(self, excess: float) -> None:
-        """Add the excess of a round, unless the test has ended."""
+        """Add the `excess` of a round to `excesses` and `evidence`, unless the test has ended."""
         if self.is_open:
             self.excesses.append(excess)
             self.evidence += (
@@ -88,7 +94,10 @@ class SequentialTest:
         return not self.is_slow and self.evidence > math.log(MISS_PROBABILITY)
 
     def describe_slow(self, name: str, hosts: tuple[str, ...], quantity: str) -> SlowComponent:
-        """Return the SlowComponent for a candidate that is slow in a quantity."""
+        """Return the SlowComponent that describes this test's candidate, which is slow.
+
+        `name`, `hosts` and `quantity` are the fields of the SlowComponent.
+        """
         return SlowComponent(
             name=name,
             hosts=hosts,
@@ -101,10 +110,13 @@ class SequentialTest:
 def detectable_loss(controls: Sequence[Sequence[float]], min_loss: float) -> float:
     """Return the smallest loss that a round shows with the probability SLOWER_FRACTION.
 
-    0.15 is 15 %. `controls` are the logarithms of the times of control pairs, by round, and
-    `min_loss` is the smallest loss that counts as slow. A time is compared with
-    the median of its round or, if the round has a single control pair, with the median of all
-    rounds.
+    A loss of 0.15 is 15 %. To estimate the noise, each time of a control pair is compared with the
+    median of its round or, if the round has a single control pair, with the median of all rounds.
+
+    Args:
+        controls: The logarithms of the times of the control pairs, a sequence for each round.
+        min_loss: The smallest loss that counts as slow.
+
     """
     overall = statistics.median(itertools.chain(*controls))
     excesses = sorted(
@@ -125,9 +137,17 @@ _MAX_SINGLE_PAIR_LOSS = 0.5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fit:
-    """The excesses of hosts and links: logarithms of the ratio of their time to the usual time.
+    """The excesses of hosts and links in a quantity, and the noise of the times.
 
-    `log_time_stddev` is the noise: the standard deviation of the logarithms of times.
+    An excess is the logarithm of a time divided by the usual time.
+
+    Attributes:
+        host_excesses: The excess of each host.
+        link_excesses: The excess of each link, which the excesses of its hosts do not explain;
+            empty if hosts were measured in larger groups.
+        log_time_stddev: The noise: a standard deviation of logarithms of times, from which outliers
+            are excluded.
+
     """
 
     host_excesses: Mapping[str, float]
@@ -144,8 +164,8 @@ def fit_pairs(times_s: Mapping[HostGroup, float], healthy_hosts: Collection[str]
 
     Args:
         times_s: The time of each pair in seconds.
-        healthy_hosts: If this is not empty, only pairs with these hosts count for the excess of a
-            host.
+        healthy_hosts: If not empty, only pairs with these hosts count for the excess of a host, and
+            the usual time is the time of these hosts.
 
     """
     logs: dict[str, dict[str, float]] = defaultdict(dict)
@@ -171,7 +191,8 @@ def fit_pairs(times_s: Mapping[HostGroup, float], healthy_hosts: Collection[str]
 def fit_groups(rounds: Iterable[Mapping[HostGroup, float]]) -> Fit:
     """Return the Fit of rounds, each of which divides all hosts into groups. Links are not fitted.
 
-    A slow host is found because its group is slow in every round.
+    A slow host shows because its group is slow in every round. Each round maps the groups that have
+    a time to their seconds.
     """
     excesses: dict[str, list[float]] = defaultdict(list)
     noise = []
@@ -186,18 +207,25 @@ def fit_groups(rounds: Iterable[Mapping[HostGroup, float]]) -> Fit:
 
 
 def robust_deviation(values: Collection[float]) -> float:
-    """Return the standard deviation of values, estimated such that outliers do not change it."""
+    """Return a standard deviation of `values` that a few outliers do not change.
+
+    The estimate is the median absolute deviation, scaled for a normal distribution.
+    """
     middle = statistics.median(values)
     return _DEVIATION_PER_MAD * statistics.median(abs(value - middle) for value in values)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Racks:
-    """Sets of hosts with slow connections between the sets, the largest set first.
+    """Sets of hosts with slow connections between the sets.
 
-    `ratio` is the time of a pair across two sets, divided by the time of a pair in a set. `alone`
-    is the same ratio if only a single pair is measured at a time; None if single pairs were not
-    measured.
+    Attributes:
+        hosts: The sets, each as the sorted names of its hosts; the largest set is the first.
+        ratio: The time of a pair across two sets, divided by the time of a pair in a set, if many
+            pairs are measured at once.
+        alone: The same ratio if only a single pair is measured at a time; None if single pairs were
+            not measured.
+
     """
 
     hosts: tuple[HostGroup, ...]
@@ -206,15 +234,16 @@ class Racks:
 
     @property
     def is_shared(self) -> bool:
-        """Whether pairs between racks are slow only if they are measured at once.
+        """Whether pairs between racks are much slower only if many pairs are measured at once.
 
-        This is so if they share a connection, such as a switch.
+        The pairs then share a connection, such as a switch. False if `alone` is None.
         """
         return self.alone is not None and math.log(self.alone) < _MAX_SINGLE_PAIR_LOSS * math.log(
             self.ratio
         )
 
     def crosses_racks(self, group: HostGroup) -> bool:
+        """Return whether the hosts of `group` are not all in the same rack."""
         return not any({*group} <= {*rack} for rack in self.hosts)
 
 
@@ -263,7 +292,8 @@ def find_racks(times_s: Mapping[HostGroup, float], min_loss: float) -> Racks | N
 def _have_rack_sizes(sets: Sequence[HostGroup], host_count: int) -> bool:
     """Return whether sets of hosts can be racks, by their sizes; the largest set comes first.
 
-    Racks have several hosts each, or are a set with at least half of all hosts and single hosts.
+    Either all sets have several hosts, and the largest set has more than two. Or a single set has
+    at least half of the `host_count` hosts, and each other set has a single host.
     """
     sizes = [len(group) for group in sets]
     if len(sets) > 1 and set(sizes[1:]) == {1}:
@@ -272,7 +302,7 @@ def _have_rack_sizes(sets: Sequence[HostGroup], host_count: int) -> bool:
 
 
 def _connected_hosts(hosts: Sequence[str], pairs: Iterable[HostGroup]) -> tuple[HostGroup, ...]:
-    """Return the sets of hosts that the pairs connect, the largest set first."""
+    """Return the connected sets of the graph of `hosts` and `pairs`, the largest set first."""
     sets = {host: {host} for host in hosts}
     for first, second in pairs:
         sets[first] |= sets[second]
@@ -295,15 +325,15 @@ def find_slow_chips(
 ) -> tuple[list[SlowComponent], dict[str, float]]:
     """Return the slow chips and links, the slowest first, and the detectable loss of each quantity.
 
-    If no chip is slower than the others by more than `min_loss`, this function returns a chip with
-    a probability of at most `false_alarm_probability`.
+    A quantity is left out if fewer than three chips or links have times of it.
 
     Args:
         process_times: The times of each process. The processes are in the order of `hosts`, and
             each host has the same number of processes.
         hosts: The names of the hosts.
         min_loss: The smallest loss that counts as slow; 0.05 is 5 %.
-        false_alarm_probability: The largest acceptable probability that a healthy chip is returned.
+        false_alarm_probability: The largest acceptable probability that any chip is returned
+            although no chip is slower than the others by more than `min_loss`.
 
     """
     quantities = {
@@ -329,7 +359,10 @@ def find_slow_chips(
 def _times_by_quantity(
     measured: Sequence[ChipTimes], hosts: Sequence[str]
 ) -> Iterator[tuple[str, TimesByChip]]:
-    """Yield each quantity, such as ``the link x+``, and its times by chip or link."""
+    """Yield each quantity, such as ``computing`` or ``the link x+``, and its times by chip or link.
+
+    `measured` are the times of each process, in the order of `hosts`.
+    """
     # For each rank: its process, the index of the rank in the times of the process, and its chip.
     places = {}
     for index, process in enumerate(measured):

@@ -1,4 +1,4 @@
-"""Time every chip of a process, and the links between chips."""
+"""Answer the request `chips` of a worker: time every chip of its process, and the links."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ from busbw.worker.serve import request_value
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChipTimes:
-    """The times of the chips of a process, in seconds by chip and round.
+    """The times of the chips of one process, and of the links between chips.
 
-    Args:
-        ranks: The ranks of the chips.
-        compute_s: The times of a computation.
-        copy_s: The times of a copy.
-        links_s: Maps each direction, such as ``x+``, to the times of permutes at their receivers.
-        pairs: Maps each direction to the (sender, receiver) pairs of all processes.
+    Times are in seconds: a row for each chip, in the order of `ranks`, has the time of each round.
+
+    Attributes:
+        ranks: The ranks of the chips of this process.
+        compute_s: The times of a fixed computation.
+        copy_s: The times of a copy in the memory of the chip.
+        links_s: Maps each direction, such as ``x+``, to the times of the permutes that each chip
+            receives. Empty if no links were timed.
+        pairs: Maps each direction to the (sender, receiver) ranks of its links, of all processes.
 
     """
 
@@ -35,13 +38,13 @@ class ChipTimes:
 
 
 def measure_chips(session: CaseMeasurer, request: Mapping[str, Any]) -> ChipTimes:
-    """Time a computation and a copy on each chip of this process, and on TPUs the links to them.
+    """Time a computation and a copy on each chip of this process, and on TPUs the incoming links.
 
-    The request contains `rounds`, the number of times to measure, and `payload_bytes`, which are
-    sent over each link.
+    The `request` contains `rounds`, how often each chip and link is timed, and `payload_bytes`, the
+    bytes that each link carries. `session` has the back end of this worker.
 
-    Raises MeasuringError if the framework is not JAX, or if the recording of the links is
-    incomplete.
+    Raises MeasuringError if the framework is neither JAX nor `fake`, or if the profiler's recording
+    of the links is incomplete.
     """
     if importlib.util.find_spec(f"{__name__}_{session.backend.name}") is None:
         raise unavailable("only JAX measures single chips")

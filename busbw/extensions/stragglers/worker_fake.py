@@ -1,7 +1,8 @@
-"""The chips of the fake framework, from the key `chips` of its script.
+"""The times of simulated chips, from the key `chips` in the script of the framework `fake`.
 
-Each host has `count` chips. `slower` maps the numbers of slow chips on their host to seconds.
-`then` is an event that happens when the chips are measured, such as ``hang``.
+Each process has `count` chips. `slower` maps the numbers of the slow chips in each process to the
+seconds that a computation takes on the chip. `then` is an event that happens when the chips are
+measured, such as ``hang``.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from .worker import ChipTimes
 
 
 def measure_chips(backend: FakeBackend, rounds: int, payload_bytes: int) -> ChipTimes:
-    """Return the times from the script of as many `rounds`, whatever the `payload_bytes`.
+    """Return the times that the script states, the same times in each of the `rounds`.
 
-    A computation takes 1 second, except on the slow chips of the script. A copy takes 1 second.
-    There are no links.
+    A computation takes 1 second, except on the slow chips of the script. A copy takes 1 second. No
+    links are timed, so `payload_bytes` is not used.
     """
     script = backend.script.get("chips", {})
     cause_event(script.get("then", ""))

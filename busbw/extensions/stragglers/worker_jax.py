@@ -1,4 +1,4 @@
-"""Time the chips of a process in JAX, which compute and copy, and the links between chips.
+"""Time the chips of a process with JAX: a computation, a copy, and the links between chips.
 
 All links are timed by a single program, with a permute along each axis of the chips' torus in each
 direction. So every link carries a payload in each direction. The profiler times each permute at the
@@ -33,9 +33,11 @@ from busbw.worker.backends.recordings import timed_instructions
 
 from .worker import ChipTimes
 
+# The (sender, receiver) ranks of the links in a direction.
 Pairs = tuple[tuple[int, int], ...]
 # The seconds of each round, for each rank of a process.
 RowsByRank = tuple[tuple[float, ...], ...]
+# Records a `with` block with the profiler, into files in a folder.
 Recording = Callable[[Path], AbstractContextManager[RecordingReader]]
 
 # The calls of a round, which take about a tenth of a second. So a chip that is throttled from time
@@ -57,9 +59,10 @@ _WRAPPING_EXTENTS = {
 
 
 def measure_chips(backend: JaxBackend, rounds: int, payload_bytes: int) -> ChipTimes:
-    """Time each chip of this process and, on TPUs, the links to the chips.
+    """Time each chip of this process and, on TPUs, the links to these chips.
 
-    Each link carries `payload_bytes`.
+    Each chip and link is timed in each of the `rounds`, and each link carries `payload_bytes`.
+    Raises MeasuringError if the recording of the links lacks a permute.
     """
     # On other devices the time of a permute includes the wait for a late sender, so that it does
     # not show a slow link.
@@ -68,9 +71,10 @@ def measure_chips(backend: JaxBackend, rounds: int, payload_bytes: int) -> ChipT
 
 
 def find_links(devices: Sequence[Any]) -> dict[str, Pairs]:
-    """Map each axis and direction, such as ``x+``, to the (sender, receiver) pairs of its links.
+    """Map each axis and direction, such as ``x+``, to the (sender, receiver) ranks of its links.
 
-    Devices without coordinates form a ring. The two devices of a chip have a link of their own.
+    The rank of a device is its index in `devices`. Devices without coordinates form a ring along
+    the axis ``x``. If a chip has two devices (cores), the cores are linked along the axis ``core``.
     """
     coordinates = [_coordinates(device, rank) for rank, device in enumerate(devices)]
     ranks = {position: rank for rank, position in enumerate(coordinates)}
@@ -93,7 +97,10 @@ def find_links(devices: Sequence[Any]) -> dict[str, Pairs]:
 
 
 def _coordinates(device: Any, rank: int) -> tuple[int, ...]:
-    """Return the coordinates of a chip, and the number of the core; only the rank if unknown."""
+    """Return the coordinates of a device's chip, and the number of the core on the chip.
+
+    A device without coordinates has its `rank` as its only coordinate.
+    """
     coords = getattr(device, "coords", None)
     if coords is None:
         return (rank,)
@@ -101,14 +108,21 @@ def _coordinates(device: Any, rank: int) -> tuple[int, ...]:
 
 
 def _wraps_around(device: Any, extent: int) -> bool:
-    """Return whether the last chip along an axis of this extent is linked to the first chip."""
+    """Return whether the last chip along an axis of this extent is linked to the first chip.
+
+    All chips are of the same kind as `device`.
+    """
     is_ring = getattr(device, "coords", None) is None
     min_extent = _WRAPPING_EXTENTS.get(device.device_kind, math.inf)
     return is_ring or (extent >= min_extent and extent % 4 == 0)
 
 
 def lower_permutes(devices: Sequence[Any], payload_bytes: int = 2**20) -> Any:
-    """Lower a program in which each rank sends `payload_bytes` in every direction at once."""
+    """Lower a program in which each rank sends `payload_bytes` in every direction at once.
+
+    Returns JAX's value of the lowered program, which can be compiled. `devices` are the devices of
+    all processes.
+    """
     mesh = Mesh(np.array(devices), ("chips",))
     directions = find_links(devices)
     shape = (len(devices), payload_bytes // 4)
@@ -134,11 +148,12 @@ def time_chips(
 
     Args:
         devices: The devices of all processes.
-        rounds: The number of times to measure.
+        rounds: How often each chip and link is timed.
         payload_bytes: The bytes that each link carries in each direction.
-        recording: Records the program of the links with the profiler. None to time no links.
+        recording: Records the program of the links with the profiler; None to time no links.
 
-    Raises MeasuringError if the recording lacks a permute.
+    Raises:
+        MeasuringError: The recording lacks a permute.
 
     """
     ranks = [r for r, device in enumerate(devices) if device.process_index == jax.process_index()]
@@ -159,15 +174,17 @@ def time_chips(
 
 
 def _multiply(matrix: Any) -> Any:
+    """Return a power of a square matrix, by _PRODUCTS_PER_CALL products one after the other."""
     return jax.lax.fori_loop(0, _PRODUCTS_PER_CALL, lambda _, product: product @ matrix, matrix)
 
 
 def _time_together(
     devices: Sequence[Any], function: Callable[..., Any], shape: tuple[int, ...], rounds: int
 ) -> RowsByRank:
-    """Return the time of each round of `function` on each device, on an array of this `shape`.
+    """Return the seconds of each round of calls of `function`, in a row for each device.
 
-    All devices begin a round at the same time.
+    A round is _CALLS_PER_ROUND calls on an array of this `shape`. All devices begin a round at the
+    same time.
     """
     call = jax.jit(function)
     barrier = threading.Barrier(len(devices))
@@ -197,10 +214,20 @@ def _time_permutes(
     payload_bytes: int,
     recording: Recording,
 ) -> dict[str, RowsByRank]:
-    """Run the permutes of each direction while the profiler records them, and return their times.
+    """Run the permutes of all directions under the profiler, and return their times by direction.
 
-    Each permute runs `rounds` times. `local_chip_count` is the number of chips of this process, and
-    `recording` starts the profiler. Raises MeasuringError if the recording lacks a permute.
+    The times of a direction are the seconds of each round, in a row for each chip of this process.
+
+    Args:
+        devices: The devices of all processes.
+        local_chip_count: The number of chips of this process.
+        rounds: How often each permute runs.
+        payload_bytes: The bytes that each link carries in each direction.
+        recording: Records the permutes with the profiler.
+
+    Raises:
+        MeasuringError: The recording lacks a permute.
+
     """
     lowered = lower_permutes(devices, payload_bytes)
     compiled = lowered.compile()
@@ -235,7 +262,8 @@ def _time_permutes(
 def _directions_of_permutes(module: hlo.Module, links: Mapping[str, Pairs]) -> dict[str, str]:
     """Map the name of each permute in a compiled program to its direction.
 
-    `links` maps each direction to its (sender, receiver) pairs.
+    `links` maps each direction to its (sender, receiver) ranks. A permute with other pairs of ranks
+    is left out.
     """
     direction_of = {
         frozenset[tuple[int, ...]](pairs): direction for direction, pairs in links.items()

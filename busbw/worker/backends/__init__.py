@@ -1,7 +1,7 @@
 """The back ends: the only code that may import a framework, each behind the interface in `base`.
 
-A back end is a folder with the name of its framework, and is found because the folder exists. It is
-imported only when it is needed, because a framework may be missing, slow to import, or crash.
+A back end is a folder with the name of its framework. No registry lists the folders. A back end is
+imported only when a worker needs it, because a framework may be missing, slow to import, or crash.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ def load(
 
     Args:
         framework: the name of the framework, and of the folder of its back end.
-        device: the class of device to measure, None for any.
-        ranks: the number of ranks in all processes, None for the framework's default.
-        member: this process and its group, None for a single process.
+        device: the class of device to measure (CPU, GPU or TPU), None for any class.
+        ranks: the number of ranks in all processes together, None for the framework's default.
+        member: this process and its group of processes, None for a single process.
 
     Raises:
         MeasuringError: UNAVAILABLE if the framework is too old, or if a process of the group does
-            not join it.
-        ModuleNotFoundError: there is no such back end, or the framework is not installed.
+            not join the group.
+        ModuleNotFoundError: no folder has the name of the framework, or the framework is not
+            installed.
 
     """
     folder = importlib.import_module(f"{__name__}.{framework}")
@@ -39,9 +40,10 @@ def load(
 
 
 def load_module(framework: str, name: str) -> ModuleType | None:
-    """Import the module `name` in the folder of a framework's back end, and return it.
+    """Import a module in the folder of a framework's back end, and return the module.
 
-    None if the back end has no such module.
+    `framework` is the name of the framework, and `name` the name of the module inside the folder,
+    such as ``lowerings.all_reduce``. Returns None if the back end has no such module.
     """
     if importlib.util.find_spec(f"{__name__}.{framework}.{name}") is None:
         return None

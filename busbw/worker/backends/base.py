@@ -1,6 +1,7 @@
 """The interface between the code that measures and the back end of a framework.
 
-A back end raises a MeasuringError in place of each error of its framework that it expects.
+If a framework raises an error that the back end expects, such as a lack of memory, the back end
+raises a MeasuringError instead.
 """
 
 from __future__ import annotations
@@ -26,25 +27,31 @@ AllGather = Callable[[Sequence[float]], Sequence[Sequence[float]]]
 
 
 def single_process_gather(values: Sequence[float]) -> tuple[tuple[float, ...], ...]:
-    """Return `values` as the values of the only process, in place of an exchange of values."""
+    """Return `values` as the only row: the AllGather of a single process, without any exchange."""
     return (tuple(values),)
 
 
 def slowest_process_s(all_gather: AllGather, seconds: float) -> float:
-    """Return the largest of the times that the processes of a group pass as `seconds`.
+    """Return the time of the slowest process of a group: the largest `seconds` of all processes.
 
-    All processes of the group call this function at the same point, and get the same result.
+    All processes of the group call this function at the same point, each with its own time, and
+    get the same result. `all_gather` exchanges the times.
     """
     return max(row[0] for row in all_gather([seconds]))
 
 
 @dataclass(frozen=True, slots=True)
 class TimedCollective:
-    """A collective on the device with index `device`, as a profiler timed it.
+    """A single run of a collective on a device, with its times in a profiler's recording.
 
-    `instruction` is the name of the instruction that began the collective, empty if the recording
-    does not name the instruction. `start_s` can be compared only with the starts of collectives on
-    the same device.
+    Attributes:
+        device: The index of the device.
+        instruction: The name of the instruction of the compiled program that began the collective;
+            empty if the recording does not name the instruction.
+        start_s: The time at which the collective began. It can be compared only with the starts of
+            collectives on the same device.
+        duration_s: The time from the begin to the end of the collective.
+
     """
 
     device: int
@@ -60,14 +67,21 @@ RecordingReader = Callable[[Mapping[str, str]], Sequence[TimedCollective]]
 
 
 class MeasuringError(Exception):
-    """The reason why a case cannot be measured.
+    """An error that says why a case cannot be measured, and that the driver gets as a Failure.
 
-    `kind` is the kind of the Failure that the error becomes. The other fields are for the kind
-    OUT_OF_MEMORY, and a size is None if it is unknown.
+    The arguments after `message` are only for the kind OUT_OF_MEMORY. A size is None if it is
+    unknown.
 
-    With `is_predicted` busbw predicted the lack of memory; otherwise the framework reported it. The
-    case needs `needed_bytes`, and `available_bytes` were free. `capacity_bytes` would be free if no
-    other process used memory. `process_bytes` is the size of the worker's process without the case.
+    Args:
+        kind: the kind of the Failure.
+        message: the reason, for the user.
+        needed_bytes: the memory that the case needs.
+        available_bytes: the memory that was free.
+        capacity_bytes: the memory that would be free if no other process used memory.
+        process_bytes: the memory of the worker's process without the case.
+        is_predicted: whether busbw predicted the lack of memory; otherwise the framework
+            reported the lack.
+
     """
 
     def __init__(
@@ -95,7 +109,7 @@ class MeasuringError(Exception):
         )
 
     def to_failure(self, launch: LaunchId) -> Failure:
-        """Return this error as the Failure of the launch `launch`, without secrets."""
+        """Return this error as a Failure of the launch with the id `launch`, without secrets."""
         return replace(self._failure, launch=launch, message=process.remove_secrets(str(self)))
 
 
@@ -107,16 +121,20 @@ wrong_result = partial(MeasuringError, FailureKind.WRONG_RESULT)
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message, or the name of its type without a message."""
+    """Return the first line of an error's message, or the error's type if it has no message."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 @dataclass(frozen=True)
 class MemoryNeed:
-    """The host memory that a case needs in a process, in bytes.
+    """The memory of the host that a case needs in a process.
 
-    With `reuses_kept_memory` the case first uses the memory that earlier cases left allocated. The
-    case takes the memory only if it `is_real`: a simulated case takes none.
+    Attributes:
+        needed_bytes: The size of the memory.
+        reuses_kept_memory: Whether the case first uses the memory that earlier cases of the process
+            left allocated.
+        is_real: Whether the case takes the memory. False for a simulated case, which takes none.
+
     """
 
     needed_bytes: int
@@ -125,78 +143,95 @@ class MemoryNeed:
 
 
 class Program(ABC):
-    """The program of a case: compiled, and proved to contain the collective of the case.
+    """The compiled program of a case, which is proved to contain the collective of the case.
 
-    A call runs a chain of iterations, in a loop with `iterations_per_turn` iterations in each turn.
-    The number of iterations of a call is a multiple of `iterations_per_turn`. It is at most
-    `max_iterations`, because more iterations would not give exact values.
+    A call of the program runs a chain: several iterations of the collective, one after the other,
+    in a loop. The number of iterations in a call is a multiple of `iterations_per_turn`.
 
-    The cost of a call is measured by a chain of `shortest_chain` iterations. It is 0, an empty
-    call, unless an empty call lacks a cost of longer chains.
+    Attributes:
+        compile_s: The seconds that compiling took.
+        iterations_per_turn: The number of iterations in each turn of the loop.
+        max_iterations: The largest number of iterations in a call. More iterations would not give
+            exact values.
+        shortest_chain: The number of iterations of the chain whose time shows the cost of a call.
+            0 is an empty call. More than 0 if an empty call lacks a cost that longer chains have.
+        timed_instructions: Maps the name of the instruction that begins a collective to the name
+            of the instruction that ends this collective. Profilers show these names.
+        compiled_memory_bytes: The memory of a rank's part of the program and its arguments, as the
+            compiler reports it; None if unknown.
+        is_injecting: Whether calls do the injected work, if the program has injected work. The
+            caller sets this attribute.
+        first_calls: The names of the extra values of extensions for which a first call of the
+            program has special inputs.
+
     """
 
-    # The seconds that compiling took.
     compile_s: float
     proof: Proof
     iterations_per_turn: int
     max_iterations: int
     shortest_chain: int = 0
-    # Maps the name of the instruction that begins a collective to the name of the instruction that
-    # ends it. Profilers show these names.
     timed_instructions: Mapping[str, str] = MappingProxyType({})
-    # The memory of a rank's part of the program and its arguments, as the compiler says; None if
-    # unknown.
     compiled_memory_bytes: int | None = None
-    # Whether calls do the injected work, if the case has injected work.
     is_injecting: bool = True
-    # The names of the values of extensions that have inputs of their own for a first call.
     first_calls: Collection[str] = ()
 
     @abstractmethod
     def initialize_values(self, first_call: str = "") -> None:
-        """Write starting values on every rank, and wait until they are written.
+        """Write starting values on every rank of this process, and wait until they are written.
 
-        The values differ from the previous starting values, so that a result of an earlier call is
-        noticed. If `first_call` is the name of a value of an extension, write the inputs of the
-        extension instead: the next call then gives the result from which it reads this value.
+        The values differ from the previous starting values, so that the result of an earlier call
+        is noticed. If `first_call` is not empty, it is the name of an extra value in `first_calls`:
+        write the special inputs for this value instead. `read_extra_value` then reads the value
+        from the result of the next call.
         """
 
     @abstractmethod
     def run(self, iterations: int) -> None:
-        """Run `iterations` collectives in a single call, and wait for the result.
+        """Run a chain of `iterations` collectives in a single call, and wait for the result.
 
-        With 0 the call is empty: it runs no collective.
+        If `iterations` is 0, the call is empty: it runs no collective.
         """
 
     @abstractmethod
     def check_result(self, iterations: int) -> int:
-        """Compare the result of the last call with the exact result after `iterations`.
+        """Compare the result of the last call with the exact result after `iterations` iterations.
 
-        All elements on the ranks of this process are compared, and their number is returned. Raises
-        MeasuringError WRONG_RESULT with the first wrong element, or if the program ran another
-        number of iterations.
+        All elements on the ranks of this process are compared. Returns the number of compared
+        elements. Raises MeasuringError WRONG_RESULT with the first wrong element, or if the program
+        ran another number of iterations.
         """
 
     def read_extra_value(self, name: str, iterations: int, all_gather: AllGather) -> object:
-        """Return the value `name` of an extension, read from the result of its first call.
+        """Return an extra value of an extension, read from the result of the last call.
 
-        `iterations` is the number of iterations of that call.
+        Args:
+            name: the name of the extra value, which `initialize_values` got before that call.
+            iterations: the number of iterations in that call.
+            all_gather: exchanges values with the other processes of the group.
+
         """
         raise NotImplementedError
 
     def device_peak_bytes(self) -> int | None:
-        """Return the peak memory of a device while this program ran, in bytes.
+        """Return the most memory of a device that was in use while this program ran, in bytes.
 
-        None if it is unknown, or on the CPU, whose memory is the memory of the host.
+        None if the number is unknown, or on the CPU, whose memory is the memory of the host.
         """
         return None
 
 
 def check_devices(actual_key: EnvironmentKey, case: Case, expected_key: EnvironmentKey) -> None:
-    """Raise MeasuringError WRONG_WORLD if the devices found are not the expected devices.
+    """Raise MeasuringError WRONG_WORLD if the present devices do not fit the expected devices.
 
-    The kind of device and the number of processes must be equal, and there must be a device for
-    each rank of `case`.
+    The kind of device and the number of processes must be equal, and each rank of `case` must have
+    a device.
+
+    Args:
+        actual_key: the environment key of the devices that the framework finds now.
+        case: the case to measure.
+        expected_key: the environment key that the case was requested for.
+
     """
     is_right = (
         actual_key.device_kind == expected_key.device_kind
@@ -212,10 +247,13 @@ def check_devices(actual_key: EnvironmentKey, case: Case, expected_key: Environm
 
 
 class Backend(ABC):
-    """A framework on a class of device, such as JAX on GPUs.
+    """The part of a worker that uses a framework on a class of device, such as JAX on GPUs.
 
-    `name` is the name of the framework and of its folder. `framework_path` is the folder from which
-    the framework was imported. `versions` maps its packages to their versions.
+    Attributes:
+        name: The name of the framework, and of the folder of its back end.
+        framework_path: The folder from which the framework was imported.
+        versions: Maps the packages of the framework to their versions.
+
     """
 
     name: str
@@ -228,41 +266,42 @@ class Backend(ABC):
 
     @abstractmethod
     def reachable_devices(self) -> EnvironmentKey:
-        """Return the environment key of the devices that a case would use now."""
+        """Return the environment key of all devices that the framework can use at present."""
 
     @abstractmethod
     def memory_need(self, case: Case) -> MemoryNeed | None:
-        """Return the host memory that `case` needs in this process.
+        """Return the memory of the host that `case` needs in this process.
 
-        None if its devices have memory of their own.
+        None if the devices have memory of their own.
         """
 
     @abstractmethod
     def prepare_program(
         self, case: Case, injection: Injection | None = None
     ) -> AbstractContextManager[Program]:
-        """Compile and prove the program of `case`, and yield it to a `with` block.
+        """Return a context manager that compiles and proves the program of `case` for a block.
 
-        The memory of the program is released at the end of the block. `injection` is a loss to
-        cause on purpose, such as a delay after each collective; None for no loss. Raises
-        MeasuringError if the case cannot be measured.
+        The `with` block gets the Program, whose memory is released at the end of the block.
+        `injection` is a loss to cause on purpose, such as a delay after each collective; None for
+        no loss. Raises MeasuringError if the case cannot be measured.
         """
 
     @abstractmethod
     def record_profile(self, folder: Path) -> AbstractContextManager[RecordingReader]:
-        """Record a `with` block with the framework's profiler, into files in `folder`.
+        """Return a context manager that records a block with the framework's profiler.
 
-        The block binds a RecordingReader, which can be called after the block.
+        The recording is written to files in `folder`. The `with` block gets a RecordingReader. Call
+        the reader after the block, because the recording is complete only then.
         """
 
     def all_gather(self, values: Sequence[float]) -> tuple[tuple[float, ...], ...]:
         """Return the `values` of each process of the group, in the order of the processes' indices.
 
-        All processes call this method with the same number of values, and it returns when the last
-        process has called it.
+        All processes call this method with the same number of values. The method returns when the
+        last process has called it.
         """
         return single_process_gather(values)
 
     def now_s(self) -> float:
-        """Return the present time of the clock that times calls, in seconds."""
+        """Return the present time in seconds, on the clock by which calls are timed."""
         return time.perf_counter()

@@ -1,9 +1,10 @@
 """The common part of the back ends and programs of all real frameworks.
 
-A back end shares devices, memory, errors and versions with other back ends. A program is a chain of
-collectives with exact values: the chain begins with the next draw, the program counts the turns of
-its loop, and the result is compared with the exact result. A draw is a set of starting values for
-all ranks; the module `values` makes draws and exact results. This module imports no framework.
+Back ends have in common how they handle devices, memory, errors and versions. A program runs a
+chain of collectives with exact values: the chain begins with the next draw, the program counts the
+turns of its loop, and the result is compared with the exact result. A draw is a set of starting
+values for all ranks; the module `values` makes draws and exact results. This module imports no
+framework.
 """
 
 from __future__ import annotations
@@ -39,11 +40,17 @@ from .values import ExactValues
 
 
 class Chain(Program):
-    """The program of `case` in a worker, which can run a chain of many iterations in one call.
+    """The program of a case in a real framework, whose calls run chains with exact values.
 
-    `values` makes the starting values and the exact results. `inputs` are the starting values in
-    the framework's own type, None before a draw is written. `result` is the result of the last
-    call, None if there was no call since a draw was written.
+    A call runs a chain: several iterations of the collective, one after the other.
+
+    Attributes:
+        values: Makes the starting values and the exact results.
+        inputs: The starting values in the framework's own type, None before the first draw (a set
+            of starting values) is written.
+        result: The result of the last call in the framework's own type, None if the program was not
+            called since a draw was written.
+
     """
 
     def __init__(self, case: Case, values: ExactValues) -> None:
@@ -70,9 +77,10 @@ class Chain(Program):
 
     @final
     def write_draw(self, draw: int) -> None:
-        """Write the draw with the number `draw` on every rank of this process, and wait.
+        """Write a draw, a set of starting values, on every rank of this process, and wait.
 
-        A negative number means the inputs of an extension for a first call.
+        `draw` is the number of the draw. With a negative number, write the inputs of an extension
+        for a first call instead, as in `ExactValues.starting_values`.
         """
         self.result = None
         self._write_draw(draw)
@@ -90,10 +98,11 @@ class Chain(Program):
         return self._compare_results(self._draw, iterations)
 
     def longest_chain(self, max_exact_iterations: int) -> int:
-        """Return the largest number of iterations of a call: whole turns of the loop, and exact.
+        """Return the largest number of iterations in a call of the program.
 
-        It is 1 if a sample is a single call. Raises MeasuringError UNAVAILABLE if no chain is exact
-        that is longer than the shortest chain.
+        It is `max_exact_iterations`, up to which values are exact, rounded down to whole turns of
+        the loop. It is 1 if a sample is a single call. Raises MeasuringError UNAVAILABLE if no
+        chain that is longer than the shortest chain has exact values.
         """
         if self._case.clock is Clock.DISPATCH:
             return 1
@@ -108,47 +117,60 @@ class Chain(Program):
 
     @abstractmethod
     def release_memory(self) -> None:
-        """Release all memory of the program."""
+        """Release the memory that the program holds, such as its inputs and results."""
 
     @abstractmethod
     def results_by_rank(self) -> Mapping[int, Any]:
-        """Return the results of this process, a flat array for each rank, by the rank."""
+        """Return the result of the last call on each rank of this process, by the rank's number.
+
+        The result of a rank is a flat array, or another value that can be sliced into arrays.
+        """
 
     @abstractmethod
     def _write_draw(self, draw: int) -> None:
-        """Write the random inputs with the number `draw` to all ranks of this process.
+        """Write starting values to all ranks of this process, and wait until they are written.
 
-        The inputs are written when this method returns.
+        `draw` is the number of the draw (the set of starting values), as in `write_draw`.
         """
 
     @abstractmethod
     def _run_and_count_turns(self, iterations: int) -> tuple[Any, Any]:
-        """Run `iterations` in a single call, and wait for the result.
+        """Run a chain of `iterations` collectives in a single call, and wait for the result.
 
-        Returns the number of turns that the program's loop counted, and the result.
+        Returns the number of turns that the program's loop counted, and the result on all ranks,
+        both in the framework's own types.
         """
 
     def _first_rank_result(self) -> tuple[int, Any]:
-        """Return the number of the first rank of this process, and the result of this rank."""
+        """Return the number of this process's first rank, and the rank's result as a flat array."""
         return next(iter(self.results_by_rank().items()))
 
     def _compare_results(self, draw: int, iterations: int) -> int:
-        """Compare the result on each rank of this process with the exact result after `iterations`.
+        """Compare the result on each rank of this process with the exact result of the chain.
 
-        Returns the number of compared elements.
+        The chain began with the draw with the number `draw`, and had `iterations` collectives.
+        Returns the number of compared elements. Raises MeasuringError WRONG_RESULT for a wrong
+        element.
         """
         return self.values.check_ranks(draw, iterations, self.results_by_rank())
 
 
 class FrameworkBackend(Backend):
-    """The back end of a real framework, in a single process or in a group of processes.
+    """The back end of a real framework, in a single process or in a process of a group.
 
-    `device` is the class of device to measure; None in a worker that only looks for devices.
-    `member` is this process and its group, None for a single process. `missing_device_errors` are
-    the types of errors that the framework raises if it finds no device of a class. `program_errors`
-    are the types of errors that its programs raise, also if memory runs out. If a framework
-    `leaves_reference_cycles`, only the garbage collector releases its programs. If its
-    `allocator_keeps_memory`, freed memory is never returned to the kernel.
+    The argument `member` is this process and its group, None for a single process.
+
+    Attributes:
+        device: The class of device to measure; None in a worker that only looks for devices.
+        missing_device_errors: The types of errors that the framework raises if it finds no device
+            of a class.
+        program_errors: The types of errors that programs of the framework raise, including errors
+            for a lack of memory.
+        leaves_reference_cycles: Whether programs of the framework are in reference cycles, so that
+            only the garbage collector releases their memory.
+        allocator_keeps_memory: Whether the framework keeps the host memory that it freed, and does
+            not return it to the kernel.
+
     """
 
     missing_device_errors: tuple[type[Exception], ...]
@@ -209,11 +231,17 @@ class FrameworkBackend(Backend):
         injection: Injection | None = None,
         values_type: type[ExactValues] = ExactValues,
     ) -> Iterator[Chain]:
-        """Compile and prove the program of `case`, and yield it to a `with` block.
+        """Compile and prove the program of `case`, and yield the program to a `with` block.
 
-        `values_type` is the class of the starting values and the exact results. If the block or
-        compiling raises an error because memory ran out, raises MeasuringError OUT_OF_MEMORY
-        instead. Any other error ends the worker.
+        Args:
+            case: the case.
+            injection: a loss to cause on purpose, None for no loss.
+            values_type: the class that makes the starting values and the exact results.
+
+        Raises:
+            MeasuringError: OUT_OF_MEMORY if memory ran out, while compiling or in the block, or
+                another kind if the case cannot be measured. Other errors are not translated.
+
         """
         try:
             program = self._make_program(case, injection, values_type)
@@ -230,38 +258,40 @@ class FrameworkBackend(Backend):
             raise out_of_memory_error(error) from error
 
     def _gather_words(self, words: Sequence[int]) -> Sequence[Sequence[int]]:
-        """Exchange `words`, which are integers of 32 bits, and return the words of each process.
+        """Exchange words with the other processes, and return the words of each process.
 
-        By default raise MeasuringError UNAVAILABLE, for a framework without groups of processes.
+        `words` are unsigned integers of 32 bits. Each process passes the same number of words. By
+        default raise MeasuringError UNAVAILABLE, for a framework without groups of processes.
         """
         raise unavailable(f"{self.name} measures in one process only")
 
     @abstractmethod
     def _find_devices(self, device: Device) -> DeviceSet:
-        """Return all devices of the class `device`.
+        """Return a description of all devices of the class `device` that the framework finds.
 
-        Raises an error of the types in `missing_device_errors` if there is no such device.
+        Raises an error of the types in `missing_device_errors` if the class has no device.
         """
 
     @abstractmethod
     def _needed_host_bytes(self, case: Case) -> int:
-        """Return the bytes of host memory that all ranks of `case` take together at the peak."""
+        """Return the most host memory that all ranks of `case` take together, in bytes."""
 
     @abstractmethod
     def _make_program(
         self, case: Case, injection: Injection | None, values_type: type[ExactValues]
     ) -> Chain:
-        """Compile and prove the program of `case`, with the injected work if there is any.
+        """Compile and prove the program of `case`, and return the program.
 
-        `values_type` is the class of the starting values and the exact results. Raises
-        MeasuringError if the case cannot be measured.
+        `injection` is a loss to cause on purpose, None for no loss. `values_type` is the class that
+        makes the starting values and the exact results. Raises MeasuringError if the case cannot be
+        measured.
         """
 
 
 def usable_clocks(device: Device, *, has_readable_profiler: bool) -> tuple[Clock, ...]:
-    """Return the clocks that can be used on a device, the default first.
+    """Return the clocks that can be used on a class of device, the default first.
 
-    With `has_readable_profiler` busbw can read the recordings of the framework's profiler. On
+    `has_readable_profiler` says that busbw can read the recordings of the framework's profiler. On
     accelerators the device's clock is the most accurate. On a CPU the profiler times threads in
     place of the collective, so the host's clock is the default.
     """
@@ -271,9 +301,10 @@ def usable_clocks(device: Device, *, has_readable_profiler: bool) -> tuple[Clock
 
 
 def package_versions(*names: str, **versions: str) -> dict[str, str]:
-    """Return the versions of Python, numpy and the packages `names`, by the package's name.
+    """Return the versions of Python, numpy and the packages in `names`, by the package's name.
 
-    Packages that are not installed are left out. `versions` are added to the result.
+    Packages that are not installed are left out. `versions` are known versions, by the package's
+    name, which are added to the result.
     """
     installed = {"python": platform.python_version()}
     for name in ("numpy", *names):
@@ -283,7 +314,10 @@ def package_versions(*names: str, **versions: str) -> dict[str, str]:
 
 
 def check_version(framework: str, version: str, oldest_version: str) -> None:
-    """Raise MeasuringError UNAVAILABLE if `version` is older than `oldest_version`."""
+    """Raise MeasuringError UNAVAILABLE if the `version` of a framework is too old for busbw.
+
+    `framework` is its name, for the message, and `oldest_version` the oldest version that works.
+    """
     if is_older(version, oldest_version):
         raise unavailable(f"{framework} {version} is too old: expected {oldest_version} or newer")
 
@@ -291,12 +325,13 @@ def check_version(framework: str, version: str, oldest_version: str) -> None:
 def is_older(version: str, other_version: str) -> bool:
     """Return whether `version` is older than `other_version`.
 
-    Both are texts such as ``2.16.1`` or ``0.5.0rc1``; a pre-release is equal to its release.
+    Both versions are texts such as ``2.16.1`` or ``0.5.0rc1``. A pre-release such as ``0.5.0rc1``
+    counts as its release.
     """
     return _release_numbers(version) < _release_numbers(other_version)
 
 
 def _release_numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers at the beginning of a version: (2, 16, 1) for ``2.16.1rc0``."""
+    """Return the numbers at the beginning of a version, such as (2, 16, 1) for ``2.16.1rc0``."""
     match = re.match(r"\d+(?:\.\d+)*", version)
     return tuple(int(number) for number in match[0].split(".")) if match else ()

@@ -1,4 +1,7 @@
-"""Recognizes the messages with which JAX, XLA and TensorFlow report that memory ran out."""
+"""Recognizes the messages with which JAX, XLA and TensorFlow report that memory ran out.
+
+The numbers of bytes in such a message tell the user how much memory was needed and available.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,8 @@ from .base import MeasuringError, first_line
 _MESSAGE = re.compile(
     r"RESOURCE_EXHAUSTED|ResourceExhausted|[Oo]ut of memory|OOM when allocating|bad_alloc"
 )
+# The parts of messages that name the needed memory, and the available memory. The first match
+# counts. A size without a unit is in bytes.
 _NEEDED = (
     re.compile(r"allocat(?:e|ing) (?P<size>\d+) ?bytes"),
     re.compile(r"allocate (?P<size>[\d.]+)(?P<unit>[KMGT])i?B"),
@@ -24,22 +29,28 @@ _AVAILABLE = (
     re.compile(r"Used [\d.]+[KMGT] of (?P<size>[\d.]+)(?P<unit>[KMGT])"),
     re.compile(r"There (?:are|is) (?P<size>[\d.]+)(?P<unit>[KMGT]) free"),
 )
+# The part of a message that names the shape and the type of the tensor that needed memory.
 _TENSOR = re.compile(r"shape ?\[(?P<shape>[\d,]+)\] and type (?P<type>\w+)")
 _UNITS = {None: 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _TYPE_BYTES = {"float": 4, "int32": 4, "half": 2, "bfloat16": 2, "double": 8}
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error says, by its type or its message, that memory ran out.
+    """Return whether the type or the message of an error means that memory ran out.
 
-    The status of the error is not enough, because JAX reports some of these errors as INTERNAL.
+    The status code of the error is not enough, because JAX reports some of these errors as
+    INTERNAL.
     """
     text = f"{type(error).__name__}: {error}"
     return isinstance(error, MemoryError) or bool(_MESSAGE.search(text))
 
 
 def out_of_memory_error(error: BaseException) -> MeasuringError:
-    """Return a MeasuringError OUT_OF_MEMORY with the numbers of bytes in the message of `error`."""
+    """Return a MeasuringError OUT_OF_MEMORY for a framework's error.
+
+    The numbers of needed and of available bytes are read from the message of `error`, and are None
+    if the message does not have them.
+    """
     text = str(error)
     return MeasuringError(
         FailureKind.OUT_OF_MEMORY,
@@ -50,7 +61,11 @@ def out_of_memory_error(error: BaseException) -> MeasuringError:
 
 
 def _find_bytes(patterns: tuple[re.Pattern[str], ...], text: str) -> int | None:
-    """Return the size that the first matching pattern finds in `text`, None without a match."""
+    """Return the size in bytes that the first matching pattern reads from `text`.
+
+    A pattern has the groups ``size`` and, unless the size is in bytes, ``unit``. Returns None if no
+    pattern matches.
+    """
     match = next(filter(None, (pattern.search(text) for pattern in patterns)), None)
     if match is None:
         return None
@@ -58,7 +73,10 @@ def _find_bytes(patterns: tuple[re.Pattern[str], ...], text: str) -> int | None:
 
 
 def _find_tensor_bytes(text: str) -> int | None:
-    """Return the size of the tensor whose shape and type `text` names, None if it names none."""
+    """Return the size in bytes of the tensor whose shape and type are in `text`.
+
+    None if `text` has no shape, or if the type is unknown.
+    """
     match = _TENSOR.search(text)
     if match is None or match["type"] not in _TYPE_BYTES:
         return None

@@ -1,8 +1,8 @@
 """Finds the collectives in a recording of the framework's profiler by the names of instructions.
 
 The names come from the compiled program of this process, so that no event is guessed. A recording
-has planes (a device or a host), a plane has lines (a queue or a thread), and a line has events. An
-event has named values, its stats. Profilers show an instruction as follows:
+has planes (each is a device or a host), a plane has lines (each is a queue or a thread), and a line
+has events. An event has stats, which are named values. Profilers show an instruction as follows:
 
 - On a TPU, as an event with the instruction's name on the line "XLA Ops", with the instruction's
   text after " = ". The stats `device_offset_ps` and `device_duration_ps` are its times by the
@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 from .base import TimedCollective
 from .hlo.module import Module
 
-# Instructions that call a computation, and that profilers show in place of its instructions.
+# Instructions that call a computation, and that profilers show in place of the instructions inside.
 _CALLERS = ("async-start", "call-start", "custom-call-start", "fusion-start", "fusion")
 # The plane and the line on which the instructions of a device are, with the number of the device.
 _WORK = re.compile(
@@ -43,10 +43,16 @@ DEVICE_TIMES = ("device_offset_ps", "device_duration_ps")
 
 
 class ProfileEvent(NamedTuple):
-    """An event of a recording, such as an instruction that ran, or a call on the host.
+    """An event of a profiler's recording, such as an instruction that ran, or a call on the host.
 
-    `plane` is the name of its device or host, `line` the name of its queue or thread. `stats` maps
-    the names of further values of the event to these values.
+    Attributes:
+        plane: The name of the device or host on which the event happened.
+        line: The name of the queue or thread on which the event happened.
+        name: The name of the event, such as the name of the instruction.
+        start_ps: The begin of the event in picoseconds, comparable within a recording.
+        duration_ps: The duration of the event in picoseconds.
+        stats: Maps the names of further values of the event to these values.
+
     """
 
     plane: str
@@ -58,11 +64,13 @@ class ProfileEvent(NamedTuple):
 
 
 def timed_instructions(module: Module) -> dict[str, str]:
-    """Return the name of the instruction that ends each collective, by the name of its beginning.
+    """Return the names of the instructions that begin and end each collective of a program.
 
-    Profilers show these names. Both names are equal if the collective is synchronous. If a
-    collective is in a fusion, or in a computation that is called asynchronously, the instructions
-    that call the fusion or the computation begin and end the collective.
+    The dictionary maps the name of the instruction that begins a collective to the name of the
+    instruction that ends the collective. Profilers show these names. Both names are equal if the
+    collective is synchronous. If a collective is in a fusion, or in a computation that is called
+    asynchronously, the instructions that call the fusion or the computation begin and end the
+    collective.
     """
     lines = [line for computation in module.computations.values() for line in computation]
     inner = {
@@ -95,9 +103,11 @@ def timed_collectives(
 
     Args:
         events: the events of a recording, or of several recordings.
-        end_by_begin: the names of instructions, as in `Program.timed_instructions`. None for a
-            recording of an unknown program: then every event on a device is returned, and the names
-            of its begin and its end differ only in `-start` and `-done`.
+        end_by_begin: maps the name of the instruction that begins a collective to the name of the
+            instruction that ends the collective, as `Program.timed_instructions` does. None for a
+            recording of an unknown program: then every event on a device is returned, even if it is
+            no collective. An event `...-start` and the event `...-done` of the same name are then a
+            pair.
 
     """
     begin_of = {end: begin for begin, end in (end_by_begin or {}).items()}
@@ -132,10 +142,10 @@ def timed_collectives(
 def tensorflow_node_runs(events: Iterable[ProfileEvent]) -> Iterator[ProfileEvent]:
     """Yield an event for each run of a collective of TensorFlow on a CPU, the latest run first.
 
-    A collective is a node of the graph. In a recording of TensorFlow 2.21 its run is an event
-    `<node>:<operation>` on a line `collective_ops/...`. Operations that wait for the result may run
-    in the same event. So the yielded event ends earlier, when the node returns its result: at the
-    event `CollectiveExecutor::ExecuteAsync::Done` of the node.
+    A collective is a node of TensorFlow's graph. In a recording of TensorFlow 2.21 a run of the
+    node is an event `<node>:<operation>` on a line `collective_ops/...`. Operations that wait for
+    the result may run in the same event. So the yielded event is shorter: it ends when the node
+    returns its result, at the event `CollectiveExecutor::ExecuteAsync::Done` of the node.
     """
     returns_ps: dict[tuple[str, str], float] = {}
     for event in reversed(sorted(events, key=lambda event: event.start_ps)):

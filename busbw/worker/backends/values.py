@@ -1,8 +1,8 @@
 """The starting values of ranks, and the exact values after a number of iterations.
 
-This module uses numpy and knows no framework. The values of a rank are arrays of the shape (blocks,
-period). A rank's buffer consists of blocks of equal size, and each block repeats its period, a few
-values, up to its size.
+This module uses numpy and no framework. A rank's buffer consists of blocks of equal size, and each
+block repeats its period, a few values, up to its end. So the values of a rank are stored as a small
+array of the shape (blocks, period): a row for each block, with the values of its period.
 """
 
 from __future__ import annotations
@@ -30,16 +30,21 @@ T = TypeVar("T")
 
 # The number of elements that are compared at once.
 _CHUNK_ELEMENTS = 2**18
-# From this payload on, ranks are checked or written on all cores at the same time.
+# From this payload in bytes on, ranks are checked or written on all cores at the same time.
 _PARALLEL_BYTES = 2**24
 
 
 @dataclass(frozen=True)
 class ExactValues:
-    """The starting values and the exact results of `case` on every rank, in the numpy type `dtype`.
+    """The starting values and the exact results of a case on every rank.
 
-    A draw is a set of starting values for all ranks. There are `draw_count` draws, numbered from 0.
-    Successive chains use successive draws, so that the result of an earlier chain is noticed.
+    A draw is a set of starting values for all ranks. Successive chains use successive draws, so
+    that the result of an earlier chain is noticed.
+
+    Attributes:
+        dtype: The numpy type of the values.
+        draw_count: The number of different draws. Their numbers begin with 0.
+
     """
 
     case: Case
@@ -53,7 +58,7 @@ class ExactValues:
         return COLLECTIVES[self.case.collective]
 
     def max_exact_iterations(self) -> int:
-        """Return the largest number of iterations whose chain gives exact values.
+        """Return the largest number of iterations in a chain whose values are still exact.
 
         Raises MeasuringError UNAVAILABLE if even a single iteration gives inexact values.
         """
@@ -70,8 +75,8 @@ class ExactValues:
     def starting_values(self, rank: int, draw: int) -> Array:
         """Return the starting values of `rank` in a draw, of the shape (blocks, period).
 
-        `draw` is the number of the draw. The numbers -1, -2 and so on are the inputs of the first,
-        the second and the following extensions in `first_calls`.
+        `draw` is the number of the draw. With the numbers -1, -2 and so on, return the inputs of
+        the first, the second and the following extensions in `first_calls` instead.
         """
         if draw < 0:
             return np.asarray([*self.first_calls.values()][-1 - draw].start(rank))
@@ -83,41 +88,44 @@ class ExactValues:
     def values_after(self, rank: int, draw: int, iterations: int) -> Array:
         """Return the exact values of `rank` after a chain, of the shape (blocks, period).
 
-        The chain begins with the starting values of the draw number `draw`, and has `iterations`
-        collectives.
+        The chain begins with the starting values of the draw with the number `draw`, and has
+        `iterations` collectives.
         """
         group, position = self.group_and_position(rank)
         group_draw, chained = self._make_draw(group, draw), self.chained_iterations(iterations)
         return self._to_array(self.collective.blocks_after(group_draw, position, chained))
 
     def chained_iterations(self, iterations: int) -> int:
-        """Return the number of iterations that change the values, out of `iterations`.
+        """Return how often the collective is applied in a row to give the result of a chain.
 
-        In place it is `iterations`. Out of place it is 1: each iteration has the same input, so
-        that the result is the result of a single iteration.
+        In place it is applied `iterations` times. Out of place it is applied once: each iteration
+        has the same input, so that the result of the chain is the result of a single iteration.
         """
         return iterations if self.case.placement == Placement.IN_PLACE.value else 1
 
     @cached_property
     def first_calls(self) -> Mapping[str, Any]:
-        """The extensions that have inputs for the first call of a program, by their value's name.
+        """The extensions' readers of extra values that need a first call of a program.
 
-        An extension declares a class in its table FIRST_CALLS, by the name of the value:
+        A reader has special inputs for the first call, and reads an extra value from the result of
+        this call. The dictionary has the readers by the names of the values, and is empty if no
+        reader applies to the case. An extension declares the class of a reader in its table
+        FIRST_CALLS, by the name of the value:
 
-        - `applies_to(case)` returns whether the extension has inputs for a case.
-        - The class is then called with these ExactValues.
+        - `applies_to(case)` returns whether the reader has inputs for a case.
+        - The class is then called with these ExactValues, which gives the reader.
         - `start(rank)` returns the inputs of a rank, of the shape (blocks, period).
-        - `read(rank, result, iterations, all_gather)` reads the value from the result of the call
-          and returns it. `rank` is the first rank of this process, `result` its result as a flat
-          array, and `iterations` the number of iterations of the call.
+        - `read(rank, result, iterations, all_gather)` returns the value. `rank` is the first rank
+          of this process, `result` the rank's result of the call as a flat array, and `iterations`
+          the number of iterations of the call.
         """
         kinds = extensions.load_table("FIRST_CALLS").items()
         return {name: kind(self) for name, kind in kinds if kind.applies_to(self.case)}
 
     def write_ranks(self, draw: int, buffers: Mapping[int, Any]) -> None:
-        """Write the starting values of the draw number `draw` into `buffers`.
+        """Write the starting values of the draw with the number `draw` into `buffers`.
 
-        `buffers` has a flat array for each rank, by the rank.
+        `buffers` maps the number of each rank of this process to the rank's buffer, a flat array.
         """
 
         def write_rank(rank: int) -> None:
@@ -129,9 +137,19 @@ class ExactValues:
         map_ranks(write_rank, buffers, self.case.payload_bytes)
 
     def check_ranks(self, draw: int, iterations: int, results: Mapping[int, Any]) -> int:
-        """Compare the result of each rank in `results` with its exact values, as `check_rank` does.
+        """Compare the results of ranks with their exact values, as `check_rank` does.
 
-        Returns the number of compared elements on all ranks in `results`.
+        Args:
+            draw: the number of the draw with which the chain began.
+            iterations: the number of collectives that ran.
+            results: maps the number of each rank to the rank's result, a flat array.
+
+        Returns:
+            The number of compared elements on all these ranks.
+
+        Raises:
+            MeasuringError: WRONG_RESULT, as in `check_rank`.
+
         """
         return sum(
             map_ranks(
@@ -145,7 +163,7 @@ class ExactValues:
         """Compare the result of a rank with the exact values.
 
         Args:
-            rank: the rank.
+            rank: the number of the rank.
             draw: the number of the draw with which the chain began.
             iterations: the number of collectives that ran.
             result: a flat array, or another value that can be sliced into arrays.
@@ -175,12 +193,15 @@ class ExactValues:
 
     @property
     def result_element_count(self) -> int:
-        """The number of elements of a rank's result."""
+        """The number of elements in the result of a rank."""
         size = self.collective.output_bytes(self.case.payload_bytes, self.case.group_size)
         return size // int(np.dtype(self.dtype).itemsize)
 
     def group_and_position(self, rank: int) -> tuple[int, int]:
-        """Return the index of the group that `rank` belongs to, and its position in the group."""
+        """Return the index of the rank's group in `Case.rank_groups`, and the rank's position.
+
+        The position is the index of `rank` in its group.
+        """
         return next(
             (number, group.index(rank))
             for number, group in enumerate(self.case.rank_groups)
@@ -188,9 +209,9 @@ class ExactValues:
         )
 
     def _make_draw(self, group: int, number: int) -> Draw:
-        """Return the draw `number` of the group of ranks with the index `group`.
+        """Return the draw with the number `number` for the group of ranks with the index `group`.
 
-        With the same `number`, the draws of different groups differ.
+        With the same `number`, different groups get different starting values.
         """
         case = self.case
         return Draw(
@@ -201,21 +222,23 @@ class ExactValues:
         )
 
     def _to_array(self, blocks: Any) -> Array:
+        """Return the values of blocks as an array of the shape (blocks, period) and the dtype."""
         array: Array = np.array(blocks, dtype=np.float64).astype(self.dtype)
         return array
 
 
 def chunks_with_exact_values(blocks: Array, values: Any) -> Iterator[tuple[int, Array, Array]]:
-    """Divide the flat array of a rank into chunks, and yield each chunk with its exact values.
+    """Divide the buffer of a rank into chunks, and yield each chunk with its exact values.
 
     A chunk is small enough that its exact values take little memory.
 
     Args:
         blocks: the exact values of the rank, of the shape (blocks, period).
-        values: the flat array, or another value that can be sliced into arrays.
+        values: the buffer of the rank: a flat array, or another value that can be sliced into
+            arrays.
 
     Yields:
-        The index of the first element of the chunk, the chunk, and its exact values.
+        The index of the first element of the chunk in the buffer, the chunk, and its exact values.
 
     """
     length = values.shape[0] // blocks.shape[0]
@@ -227,7 +250,10 @@ def chunks_with_exact_values(blocks: Array, values: Any) -> Iterator[tuple[int, 
 
 
 def array_at(address: int, count: int, dtype: Any) -> Array:
-    """Return the `count` elements at a memory address of the framework, as a writable array."""
+    """Return the memory at `address`, such as a framework's buffer, as a writable array.
+
+    `count` is the number of elements, and `dtype` their numpy type. No memory is copied.
+    """
     buffer = (ctypes.c_char * (count * np.dtype(dtype).itemsize)).from_address(address)
     return np.frombuffer(buffer, dtype)
 
@@ -235,8 +261,8 @@ def array_at(address: int, count: int, dtype: Any) -> Array:
 def map_ranks(function: Callable[[int], T], ranks: Iterable[int], payload_bytes: int) -> list[T]:
     """Call `function` with each rank, and return the results in the order of `ranks`.
 
-    If the payload is large, the calls run on a thread for each core. Threads help because numpy
-    releases Python's interpreter lock.
+    If the payload of `payload_bytes` is large, the calls run in as many threads as the process has
+    cores. Threads help because numpy releases Python's interpreter lock.
     """
     if payload_bytes < _PARALLEL_BYTES:
         return [function(rank) for rank in ranks]
@@ -245,9 +271,10 @@ def map_ranks(function: Callable[[int], T], ranks: Iterable[int], payload_bytes:
 
 
 def repeat_period(values_of_period: Array, length: int) -> Array:
-    """Repeat `values_of_period` until the array has `length` or `_CHUNK_ELEMENTS` elements.
+    """Return a flat array that repeats the values of a period until the array is long enough.
 
-    The smaller of the two counts. The last period is not cut, so the array may be a little longer.
+    The array has `length` elements, or about `_CHUNK_ELEMENTS` elements if `length` is larger. The
+    last repetition is not cut, so the array may be a little longer.
     """
     size = values_of_period.shape[0]
     repeats = max(1, -(-min(length, _CHUNK_ELEMENTS) // size))

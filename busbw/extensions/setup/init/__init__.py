@@ -18,6 +18,7 @@ from busbw import storage
 from busbw.cli import Commands, add_command, write_file
 from busbw.session.option import UsageError
 
+# Where the files are written, relative to the root folder of the repository.
 _CONFTEST_PATH, _WORKFLOW_PATH = "conftest.py", ".github/workflows/busbw.yml"
 
 # By framework and device, the extra of busbw that installs the framework.
@@ -40,6 +41,7 @@ _OWN_RUNNER_COMMENT = """
 
 
 def add_to(commands: Commands) -> None:
+    """Add the subcommand and its options to `commands`."""
     parser = add_command(
         commands,
         "init",
@@ -81,7 +83,7 @@ def add_to(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> int:
     """Write the missing files, and print notes and the next steps; return the exit code.
 
-    The exit code is 1 if a file could not be written.
+    The exit code is 1 if a file could not be written. Raises UsageError for wrong options.
     """
     root: Path = options.folder
     if os.path.lexists(root) and not root.is_dir():
@@ -162,8 +164,8 @@ def _workflow_text(options: argparse.Namespace) -> str:
 def _origin_requirement(extra: str) -> str:
     """Return a requirement with which pip installs the same busbw, with the extra `extra`.
 
-    The requirement contains the URL and the commit that pip recorded when it installed this busbw.
-    The result is empty if busbw was installed from local files or from an index.
+    The requirement contains the URL and the commit that pip recorded when this busbw was installed.
+    The result is empty if this busbw was installed from local files or from a package index.
     """
     with contextlib.suppress(metadata.PackageNotFoundError):
         origin = json.loads(metadata.distribution("busbw").read_text("direct_url.json") or "{}")
@@ -175,7 +177,10 @@ def _origin_requirement(extra: str) -> str:
 
 
 def _write_if_missing(path: Path, text: str) -> int:
-    """Write a file unless it exists, print what was done, and return the exit code."""
+    """Write `text` into the file `path` unless the file exists, and return the exit code.
+
+    Prints whether the file was written or left unchanged.
+    """
     if path.is_file():
         print(f"exists, left unchanged: {path}")
         return 0
@@ -186,7 +191,11 @@ def _write_if_missing(path: Path, text: str) -> int:
 
 
 def _print_notes(root: Path) -> None:
-    """Print a note if pytest would not find the plugin, or GitHub the workflow, in `root`."""
+    """Print notes if pytest would not load the plugin, or GitHub would not run the workflow.
+
+    pytest loads the plugin only if the file conftest.py in the folder `root` names the plugin.
+    GitHub runs only the workflows in the root folder of a repository.
+    """
     conftest = root / _CONFTEST_PATH
     with contextlib.suppress(storage.InputError):
         if b"busbw.plugin" not in storage.read(conftest):

@@ -1,4 +1,4 @@
-"""A simulated framework for tests and demonstrations. A script has its devices and times."""
+"""The back end of the simulated framework `fake`, whose devices and times are in a script."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..base import Backend
 
 
 def load(device: Device | None, ranks: int | None, member: ClusterMember | None) -> Backend:
-    """Open the devices that the script describes, and return the back end.
+    """Read the script that describes the devices and times, and return the back end.
 
     `busbw.worker.backends.load` explains the parameters.
     """

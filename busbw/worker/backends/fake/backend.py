@@ -1,7 +1,7 @@
 """A back end without a framework, for tests and demonstrations.
 
-A script in the environment variable BUSBW_FAKE describes its devices and times. Only these are
-simulated: processes, pipes, deadlines and memory are real. The variable holds JSON::
+A script in the environment variable BUSBW_FAKE describes the devices and times. Only devices and
+times are simulated: processes, pipes, deadlines and memory are real. The script is JSON::
 
     {"device": "tpu", "device_kind": "TPU v2", "ranks": 8, "latency_s": 1e-5, "gb_per_s": 10,
      "dispatch_s": 1e-4, "clocks": ["device", "host"], "device_slower": 1.0, "events_lost": 0,
@@ -9,20 +9,20 @@ simulated: processes, pipes, deadlines and memory are real. The variable holds J
                {"dtype": "int32", "then": "wrong_result"}],
      "processes": {"1": {"latency_s": 1e-3}}, "hosts": {"two": {"latency_s": 1e-3}}}
 
-- `latency_s` and `gb_per_s` give the time of a collective, `dispatch_s` the cost of a call. On the
-  device's clock a collective takes `device_slower` times as long, and the recording lacks the last
-  `events_lost` collectives.
-- `cases` change cases. A line applies to the cases that have its `payload_bytes`, `dtype` and
-  `reduce_op`, in the rounds of its `passes`. The first line that applies is used. A case takes
-  `slower` times as long.
+- A collective takes `latency_s` plus the payload divided by `gb_per_s` (10^9 bytes per second), and
+  a call costs `dispatch_s` more. On the device's clock a collective takes `device_slower` times as
+  long, and the recording lacks the last `events_lost` collectives.
+- `cases` is a list of changes of cases, its lines. A line applies to the cases that have its
+  `payload_bytes`, `dtype` and `reduce_op`, in the rounds that `passes` lists. The first line that
+  applies is used. A case takes `slower` times as long.
 - `processes` has changes of the script for processes of a group, by index.
 - `hosts` has changes of the script for hosts. The variable BUSBW_FAKE_HOST names the host.
 - `releases` has changes of the script by installed package and its release.
 - `versions` are added to the versions of the probe, and `framework_path` is the probe's path.
 - `injected_more` is the ratio of the time that an injected delay takes to the requested time.
-- `then` is an event of a case: kill, segfault, exit, hang, hang_with_lock, reply_then_hang,
-  out_of_memory, wrong_result, not_a_collective, other_dtype or unavailable. ``"probe": "exit"`` and
-  ``"probe": "hang"`` are events of the probe.
+- `then` is the fault that a case causes in the worker: kill, segfault, exit, hang, hang_with_lock,
+  reply_then_hang, out_of_memory, wrong_result, not_a_collective, other_dtype or unavailable.
+  ``"probe": "exit"`` and ``"probe": "hang"`` are faults that the probe causes.
 - `extra`, of all cases or of a line in `cases`, maps names of extensions' values to values, such as
   ``{"signature": "00000001 ring"}``.
 - `hlo` is a file with the HLO of a user's program, and `mesh` has the axes of this program.
@@ -62,10 +62,11 @@ from ..base import (
 )
 
 SCRIPT_VARIABLE, HOST_VARIABLE = "BUSBW_FAKE", "BUSBW_FAKE_HOST"
+# The seconds for which a worker hangs.
 _LONG_S = 3600
 # As many iterations as a real sum over four ranks allows.
 _MAX_ITERATIONS = 126
-# The events of a script that raise a MeasuringError, with its kind and its message.
+# The faults of a script that raise a MeasuringError, with its kind and its message.
 _RAISED = {
     "out_of_memory": (FailureKind.OUT_OF_MEMORY, "RESOURCE_EXHAUSTED: made up"),
     "wrong_result": (FailureKind.WRONG_RESULT, "rank 1, element 7: 3.0, expected 4.0"),
@@ -79,11 +80,15 @@ _RAISED = {
 
 
 class FakeBackend(Backend):
-    """A back end whose devices and times are in a script. Its clock moves only during calls.
+    """A back end whose devices and times are in a script, and whose clock moves only during calls.
 
-    `script` is the script with the changes for this process, whose index in its group is `index`.
-    `elapsed_s` is the time of the clock, and `call_s` the overhead of a call. `instruction` is the
-    name that recordings show for the collective of the prepared case.
+    Attributes:
+        index: The index of this process in its group, 0 for a single process.
+        script: The script, with the changes for this host, its packages and this process.
+        elapsed_s: The present time of the simulated clock.
+        call_s: The time that a call takes in addition to its collectives.
+        instruction: The name that recordings show for the collective of the prepared case.
+
     """
 
     name = "fake"
@@ -157,7 +162,10 @@ class FakeBackend(Backend):
 
     @property
     def _device_count(self) -> int:
-        """The number of devices in the script, or of processes if processes share a device."""
+        """The number of devices of all processes together.
+
+        The script has the number. If processes share a device, it is the number of processes.
+        """
         if self._is_shared:
             return self._processes
         return int(self.script.get("ranks", self._ranks or VIRTUAL_RANKS))
@@ -190,7 +198,10 @@ class FakeBackend(Backend):
         yield self._read_recording
 
     def _read_recording(self, _: Mapping[str, str]) -> list[TimedCollective]:
-        """Return the recorded collectives of each rank of this process, without the lost events."""
+        """Return the recorded collectives of each rank of this process, without the lost events.
+
+        The argument, the names of instructions, is not used.
+        """
         slower = float(self.script.get("device_slower", 1.0))
         events = self._recorded_s[: len(self._recorded_s) - self.script.get("events_lost", 0)]
         local_ranks = self.reachable_devices().ranks // self._processes
@@ -204,12 +215,21 @@ class FakeBackend(Backend):
         ]
 
     def advance_clock(self, call_s: float, collectives_s: Sequence[float]) -> None:
-        """Move the clock by the time of a call and its collectives, and record the collectives."""
+        """Move the simulated clock to the end of a call, and record the call's collectives.
+
+        Args:
+            call_s: the time that the call takes in addition to its collectives.
+            collectives_s: the time of each collective of the call.
+
+        """
         self._recorded_s += [(self.elapsed_s, collective_s) for collective_s in collectives_s]
         self.elapsed_s += call_s + sum(collectives_s)
 
     def script_line(self, case: Case) -> dict[str, Any]:
-        """Return the line of the script for a case in this launch; empty if no line applies."""
+        """Return the changes that the script's list `cases` has for a case in this round.
+
+        The dictionary is empty if no line of the list applies.
+        """
         round_number = launch_round()
         properties = {
             "payload_bytes": case.payload_bytes,
@@ -225,12 +245,17 @@ class FakeBackend(Backend):
 
 
 class FakeProgram(Program):
-    """A program without values: a call only moves the clock of its back end.
+    """A simulated program without values, whose calls only move the clock of the back end.
 
-    The times of successive calls differ a little, so that samples differ. They begin again after a
-    call of another length, so that samples do not depend on the warm-up.
+    The times of successive calls differ a little, so that samples differ. The series of times
+    begins again after a call of another length, so that samples do not depend on the warm-up.
 
-    `collective_s` is the time of a collective, and `injected_s` the delay that is added to it.
+    Args:
+        backend: the back end, whose clock the program moves.
+        case: the case.
+        collective_s: the time of a collective without a delay.
+        injected_s: the delay that is added to this time, 0 without an injected delay.
+
     """
 
     compile_s = 0.001
@@ -259,6 +284,7 @@ class FakeProgram(Program):
         self._backend.advance_clock(self._backend.call_s, [collective_s] * iterations)
 
     def check_result(self, iterations: int) -> int:
+        """Compare nothing, and return an element for each rank."""
         return self._case.ranks
 
     def read_extra_value(self, name: str, iterations: int, all_gather: AllGather) -> object:
@@ -266,16 +292,19 @@ class FakeProgram(Program):
 
 
 def launch_round() -> int:
-    """Return the number of the round of this launch, from the worker's command line.
+    """Return the number of the round to which this worker's launch belongs.
 
-    It is 0 for a launch that belongs to no round.
+    The number is read from the worker's command line. It is 0 for a launch outside of rounds.
     """
     launches = [word for word in sys.argv if word.startswith("--launch=")]
     return LaunchId.parse("".join(launches).removeprefix("--launch=")).round_number
 
 
 def _read_script(index: int) -> dict[str, Any]:
-    """Return the script with its changes for this host, its packages, and process `index`."""
+    """Return the script from the environment, changed for this host, its packages and a process.
+
+    `index` is the index of the process in its group.
+    """
     script: dict[str, Any] = json.loads(os.environ.get(SCRIPT_VARIABLE, "{}"))
     changes = script.get("hosts", {}).get(os.environ.get(HOST_VARIABLE, ""), {})
     for package, releases in script.get("releases", {}).items():
@@ -297,9 +326,9 @@ _EVENTS: Mapping[str, Callable[[], object]] = {
 
 
 def cause_event(event: str) -> None:
-    """Cause an event of the script, such as "kill"; do nothing for an empty text.
+    """Cause a fault that the script names, such as "kill"; do nothing for an empty text.
 
-    Raises the MeasuringError of the event, or KeyError for an unknown event.
+    Raises the MeasuringError of the fault, or KeyError for an unknown fault.
     """
     if event in _RAISED:
         raise MeasuringError(*_RAISED[event])

@@ -1,4 +1,7 @@
-"""Exchanges values between the processes of a simulated group, over connections of its own."""
+"""Exchanges values between the processes of a group of the framework `fake`, over connections.
+
+The driver and the frameworks use other connections.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ _OTHER_GROUP_ERRORS = (multiprocessing.AuthenticationError, EOFError, Connection
 
 
 class FakeAllGather:
-    """An exchange of values between the processes of a group, by way of the first process."""
+    """An AllGather, which exchanges values between the processes of a group.
+
+    Each process sends its values to the first process, which sends all values back.
+    """
 
     def __init__(self, member: ClusterMember) -> None:
         host, _, port = member.addresses[0].rpartition(":")
@@ -37,7 +43,7 @@ class FakeAllGather:
         self._index = member.index
 
     def __call__(self, values: Sequence[float]) -> list[list[float]]:
-        """Return the values of each process, in the order of the processes' indices."""
+        """Return the `values` of each process, in the order of the processes' indices."""
         if self._index:
             (connection,) = self._connections
             _send(connection, list(values))
@@ -51,10 +57,16 @@ class FakeAllGather:
 def _accept_connections(
     address: tuple[str, int], authkey: bytes, process_count: int
 ) -> list[Connection]:
-    """Wait until all other processes of a group connect, and return the connections by index.
+    """Wait in the first process until all other processes connect, and return the connections.
 
-    `address` is the host and port on which the first process listens, and `authkey` the key of the
-    group, which has `process_count` processes.
+    Args:
+        address: the host and the port on which the first process listens.
+        authkey: a secret that only the processes of the group know.
+        process_count: the number of processes of the group.
+
+    Returns:
+        A connection to each other process, in the order of the processes' indices.
+
     """
     connections: dict[int, Connection] = {}
     with Listener(address, backlog=process_count, authkey=authkey) as listener:
@@ -66,10 +78,15 @@ def _accept_connections(
 
 
 def _connect_to_first(address: tuple[str, int], authkey: bytes, index: int) -> Connection:
-    """Connect process `index` to the first process of its group, and return the connection.
+    """Connect this process to the first process of its group, and return the connection.
 
-    `address` and `authkey` are as in `_accept_connections`. If no connection can be made for
-    `_JOIN_S` seconds, raise the last error.
+    If no connection can be made for `_JOIN_S` seconds, raise the last error.
+
+    Args:
+        address: the host and the port on which the first process listens.
+        authkey: a secret that only the processes of the group know.
+        index: the index of this process, which is sent first.
+
     """
     end_s = time.monotonic() + _JOIN_S
     while True:
@@ -85,10 +102,13 @@ def _connect_to_first(address: tuple[str, int], authkey: bytes, index: int) -> C
 
 
 def _send(connection: Connection, value: object) -> None:
-    """Send a value as JSON."""
+    """Send a value as JSON over a connection."""
     connection.send_bytes(json.dumps(value).encode())
 
 
 def _receive(connection: Connection) -> Any:
-    """Return the next value. Raises EOFError if the other process has ended."""
+    """Wait for the next value on a connection, and return the value, which was sent as JSON.
+
+    Raises EOFError if the other process has ended.
+    """
     return json.loads(connection.recv_bytes())

@@ -1,12 +1,13 @@
 """Reads optimized HLO: computations, their instructions and calls, and published algorithms.
 
-Optimized HLO is the text of a program that XLA compiled. It consists of computations, which consist
-of instructions, one a line. The module `proof` decides whether a program is the expected program.
+Optimized HLO is the text of a program that XLA compiled. The text consists of computations, which
+consist of instructions, each on a line. The module `proof` decides whether a program is the
+expected program.
 
-The algorithm of a collective is read where the compiler publishes it, and never guessed. libtpu
-publishes its choice as JSON in the collective's ``backend_config``. Fields that libtpu leaves out
-stay unknown. XLA for GPUs writes all fields there, and a field with its default value does not say
-which library does the work.
+The algorithm of a collective is read only if the compiler publishes the algorithm in the text, and
+is never guessed. libtpu publishes its choice as JSON in the collective's ``backend_config``. Fields
+that libtpu leaves out stay unknown. XLA for GPUs writes all fields, and a field with its default
+value does not say which library does the work.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+# The operations of HLO that are collectives.
 COLLECTIVES = (
     "all-reduce",
     "reduce-scatter",
@@ -63,10 +65,14 @@ _DEFAULTS = ("", "DEFAULT", "MODE_INVALID")
 
 @dataclass(frozen=True)
 class Instruction:
-    """An instruction of HLO, which is a line of its text.
+    """An instruction of a program in HLO: a line of its text.
 
-    `op` is the operation, such as ``all-reduce``. `shape` is the shape of the result, such as
-    ``f32[1024]{0}``. `text` is the whole line.
+    Attributes:
+        op: The operation, such as ``all-reduce``.
+        shape: The shape and the layout of the result, such as ``f32[1024]{0}``. For a result of
+            several arrays, the shapes are in parentheses.
+        text: The whole line, without spaces at its ends.
+
     """
 
     op: str
@@ -87,7 +93,7 @@ class Instruction:
 
     @functools.cached_property
     def array_bytes(self) -> tuple[int, ...]:
-        """The size in bytes of each array of the result.
+        """The size in bytes of each array of the result, without scalars.
 
         Scalars are left out, because they are counters. An element of the type ``pred`` is a byte.
         """
@@ -108,11 +114,11 @@ class Instruction:
 
     @property
     def result_bytes(self) -> int:
-        """The size in bytes of the collective's result, of all its arrays together.
+        """The size in bytes of the result of a collective, all arrays of the result together.
 
         The shape of an instruction that starts a collective lists the operand first, so only the
-        second array is counted. The start of an all-reduce is different. Before jaxlib 0.11 all
-        arrays of its shape are results, and since then the second half of the arrays.
+        second array is counted. An ``all-reduce-start`` is different: before jaxlib 0.11 all arrays
+        of its shape are results, and since then only the second half of the arrays.
         """
         if self.op == "all-reduce-start" and self.shape.startswith("(("):
             return sum(self.array_bytes[len(self.array_bytes) // 2 :])
@@ -128,12 +134,12 @@ class Instruction:
 
     @property
     def is_synchronous(self) -> bool:
-        """Whether a GPU waits for the end of the collective directly after starting it."""
+        """Whether a GPU starts the collective and waits for its end without work in between."""
         return _json_object_at(_backend_config(self.text), _GPU_CONFIG).get("is_sync") is True
 
     @functools.cached_property
     def unquoted_text(self) -> str:
-        """The line without its quoted texts.
+        """The line of the instruction without texts in quotation marks.
 
         Quoted texts are names from the user's program, which may look like attributes of HLO, such
         as ``body=mlp``.
@@ -142,10 +148,10 @@ class Instruction:
 
     @property
     def called_computations(self) -> tuple[str, ...]:
-        """The names of the computations that this instruction calls in every run.
+        """The names of the computations that this instruction calls whenever it runs.
 
-        Empty for conditionals and loops, which may call no computation, and for the instructions
-        that continue a call which another instruction starts.
+        Empty for conditionals and loops, which may call no computation, and for instructions such
+        as ``call-done``, which continue a call that another instruction starts.
         """
         if self.op in ("conditional", "while") or self.op.endswith(("-update", "-done")):
             return ()
@@ -155,29 +161,35 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Module:
-    """A program in HLO.
+    """A whole program in HLO.
 
-    `computations` maps the name of each computation to its instructions. `entry` is the name of the
-    computation with which the program begins, empty if the text names none.
+    Attributes:
+        computations: Maps the name of each computation to the instructions in the computation.
+        entry: The name of the computation with which the program begins; empty if the text of the
+            program names no such computation.
+
     """
 
     computations: Mapping[str, tuple[Instruction, ...]]
     entry: str
 
     def loop_bodies(self) -> tuple[str, ...]:
-        """Return the names of the bodies of the program's loops, except loops inside loops."""
+        """Return the names of the computations that are bodies of loops, except inner loops.
+
+        Only loops that run whenever the program runs are considered. An inner loop is a loop inside
+        another loop.
+        """
         loops = [line for line in self.unconditional_instructions(self.entry) if line.op == "while"]
         return tuple(name for loop in loops for name in _BODY.findall(loop.text))
 
     def unconditional_instructions(
         self, name: str, *, includes_fused: bool = True
     ) -> tuple[Instruction, ...]:
-        """Return the instructions that run whenever the computation `name` runs.
+        """Return the instructions that run whenever the computation with the name `name` runs.
 
-        These are its own instructions, and the instructions of the computations that they always
-        call. With
-        `includes_fused` the instructions inside fusions are returned, too, although they write
-        nothing to memory.
+        These are the instructions in the computation, and the instructions in the computations that
+        it always calls, directly or not. With `includes_fused` the instructions inside fusions are
+        returned, too, although instructions inside fusions write nothing to memory.
         """
         lines: list[Instruction] = []
         for line in self.computations.get(name, ()):
@@ -193,12 +205,15 @@ class Module:
 
 
 def remove_quoted_parts(text: str) -> str:
-    """Return `text` without its quoted parts, such as names of files and names by the user."""
+    """Return `text` without parts in quotation marks, such as names of files and of functions."""
     return _QUOTED.sub("", text)
 
 
 def read_module(text: str) -> Module:
-    """Parse HLO, and return the program; without computations if `text` is not HLO."""
+    """Parse the text of a program in HLO, and return the program.
+
+    If `text` is not HLO, the returned program has no computations.
+    """
     computations: dict[str, list[Instruction]] = {}
     name, entry = "", ""
     # Not `splitlines`: names of the user may contain its other line separators.
@@ -217,10 +232,11 @@ def read_module(text: str) -> Module:
 
 
 def algorithm_in_backend_config(collectives: Sequence[Instruction]) -> dict[str, str]:
-    """Return the properties of the algorithm that the compiler published, such as ``colors: 2``.
+    """Return the properties of the collectives' algorithm that the compiler published.
 
-    The dictionary maps names of properties to values, and is empty if the compiler published
-    nothing. If the values of several collectives differ, a plus sign joins them.
+    The dictionary maps names of properties to values, such as ``colors`` to ``2``. It is empty if
+    the compiler published nothing. If the values of several collectives differ, a plus sign joins
+    the values.
     """
     published: dict[str, list[str]] = {}
     for line in collectives:
@@ -231,7 +247,10 @@ def algorithm_in_backend_config(collectives: Sequence[Instruction]) -> dict[str,
 
 
 def _backend_config(line: str) -> Mapping[str, Any]:
-    """Return the JSON object after ``backend_config=`` in a line, empty if there is none."""
+    """Return the JSON object after ``backend_config=`` in the line of an instruction.
+
+    The object is empty if the line has no such object.
+    """
     text = line.partition(_CONFIG)[2]
     if text.startswith("{"):
         with contextlib.suppress(json.JSONDecodeError, RecursionError):
@@ -240,13 +259,19 @@ def _backend_config(line: str) -> Mapping[str, Any]:
 
 
 def _json_object_at(value: Any, name: str) -> Mapping[str, Any]:
-    """Return the object `name` inside a JSON value, empty if there is no such object."""
+    """Return the object with the name `name` inside the JSON object `value`.
+
+    The returned object is empty if `value` is no object, or has no such object inside.
+    """
     inner = value.get(name) if isinstance(value, dict) else None
     return inner if isinstance(inner, dict) else {}
 
 
 def _published_values(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the name and the value of each published property of an algorithm in a config."""
+    """Yield the name and the value of each property of the algorithm that a compiler published.
+
+    `config` is the JSON object of a collective's ``backend_config``.
+    """
     algorithm = _json_object_at(config, "collective_algorithm_config")
     yield from ((name, str(algorithm[name])) for name in _PLAIN if algorithm.get(name))
     yield from _COUNTS.findall(str(algorithm.get("debug", "")))
@@ -261,7 +286,12 @@ def _published_values(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _published_rings(offload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the number of colors, the number of phases and the rings of offloaded collectives."""
+    """Yield the properties ``colors``, ``phases`` and ``rings`` that libtpu chose for offloading.
+
+    An offloaded collective runs on a SparseCore. `offload` is its ``collective_offload_config``.
+    Each property is a pair of its name and its value: a number of colors or of phases, or the types
+    of rings, joined by plus signs.
+    """
     for choice in offload.values():
         colors = _json_object_at(choice, "ici_strategy_config").get("color_strategies")
         if isinstance(colors, list):

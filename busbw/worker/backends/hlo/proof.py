@@ -1,8 +1,8 @@
-"""Proves from the optimized HLO of a program that the program is the collective of a case.
+"""Proves from the optimized HLO of a program that the program runs the collective of a case.
 
-Each turn of the program's loop must contain exactly the expected collectives, with the size of the
-payload and over the expected ranks. There must be no other collective in the program. Unless copies
-are allowed, no other instruction in the loop may write a part of the payload.
+Each turn of the program's loop must contain exactly the expected collectives, with the expected
+size and over the expected ranks. The program must contain no other collective. Unless copies are
+allowed, no other instruction in the loop may write a part of the payload.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .module import Instruction, Module, algorithm_in_backend_config, read_modul
 _INSTRUCTION_CHARACTERS, _PART_CHARACTERS = 300, 100
 _ELEMENT = re.compile(r"([a-z]+\d+)\[")
 
-# Operations that start a computation, for whose result the program waits later.
+# Operations that start a computation. The program waits later for the result.
 _WRAPPERS = {"call-start", "async-start", "custom-call-start", "fusion-start"}
 _STARTS = {*_WRAPPERS, *(f"{kind}-start" for kind in KINDS)}
 
@@ -51,10 +51,13 @@ _WRITES_NOTHING = {
 
 @dataclass(frozen=True)
 class ExpectedLoop:
-    """The expected content of the loop of a case's program.
+    """The expected content of the loop in the compiled program of a case.
 
-    `collectives_per_turn` is the number of collectives in a turn of the loop. `device` is the class
-    of device. `has_injection` says that the program does injected work.
+    Attributes:
+        collectives_per_turn: The number of collectives in each turn of the loop.
+        device: The class of device for which the program is compiled.
+        has_injection: Whether the program does injected work, such as a delay.
+
     """
 
     case: Case
@@ -69,7 +72,7 @@ class ExpectedLoop:
 
     @property
     def result_bytes(self) -> int:
-        """The size in bytes of a collective's result on a rank."""
+        """The expected size in bytes of the result of a collective on a rank."""
         return self.collective.output_bytes(self.case.payload_bytes, self.case.group_size)
 
     @property
@@ -81,9 +84,9 @@ class ExpectedLoop:
 
     @property
     def pairs(self) -> set[tuple[int, ...]]:
-        """The (source, target) ranks if the collective sends to single ranks, such as permute.
+        """The expected pairs of ranks (source, target) of a collective such as permute.
 
-        Empty for other collectives.
+        In such a collective each rank sends to a single rank. Empty for other collectives.
         """
         positions = self.collective.source_target_pairs(self.case.group_size)
         return {(group[a], group[b]) for group in self.case.rank_groups for a, b in positions}
@@ -92,9 +95,9 @@ class ExpectedLoop:
     def forbids_copies(self) -> bool:
         """Whether the loop must not copy the payload.
 
-        Copies are allowed if the collective itself makes them on this device, or if work is
-        injected. They are also allowed if a sample is a single call, because a user's call makes
-        these copies, too.
+        Copies are allowed if XLA's program of the collective always has copies on this class of
+        device, or if the program does injected work. Copies are also allowed if a sample is a
+        single call, because a user's call makes these copies, too.
         """
         return (
             self.collective.is_copy_free
@@ -105,7 +108,10 @@ class ExpectedLoop:
 
     @property
     def description(self) -> str:
-        """A phrase such as ``4 all-reduce of 4096 bytes (float32) over 4 ranks``, for messages."""
+        """The expected collectives as a phrase for error messages.
+
+        Such as ``4 all-reduce of 4096 bytes (float32) over 4 ranks in each turn of the loop``.
+        """
         where = "" if self.case.clock is Clock.DISPATCH else " in each turn of the loop"
         size = f"{self.result_bytes} bytes ({self.case.dtype})"
         return (
@@ -116,12 +122,15 @@ class ExpectedLoop:
 
 @dataclass(frozen=True)
 class ProvedLoop:
-    """The content of the loop of a proved program.
+    """The content of the loop in a program that was proved to run the expected collectives.
 
-    `collectives` are the collectives in a turn of the loop. `payload_writers` are the other
-    instructions in the loop that write an array as large as a block of the payload.
-    `payload_writers_per_call` are such instructions outside of the loop, which run once in a call.
-    `is_asynchronous`: the program starts a collective, and waits for its result later.
+    Attributes:
+        collectives: The collectives in a turn of the loop.
+        payload_writers: The other instructions in the loop that write an array at least as large as
+            a block of the payload.
+        payload_writers_per_call: Such instructions outside of the loop, which run once in a call.
+        is_asynchronous: Whether the loop starts a computation, and waits for its result later.
+
     """
 
     collectives: tuple[Instruction, ...]
@@ -131,9 +140,9 @@ class ProvedLoop:
 
 
 def prove(text: str, expected_loop: ExpectedLoop) -> Proof:
-    """Prove that the optimized HLO `text` is the expected program, and return the Proof.
+    """Check that a program runs the expected collectives, and return the proof.
 
-    Raises MeasuringError as `prove_loop` does.
+    `text` is the optimized HLO of the program. Raises MeasuringError as `prove_loop` does.
     """
     loop = prove_loop(text, expected_loop)
     return Proof(
@@ -148,15 +157,15 @@ def prove(text: str, expected_loop: ExpectedLoop) -> Proof:
 
 
 def prove_loop(text: str, expected_loop: ExpectedLoop) -> ProvedLoop:
-    """Prove that a program is the expected program, and return the content of its loop.
+    """Check that a program runs the expected collectives, and return the content of its loop.
 
     Args:
         text: the optimized HLO of the program.
         expected_loop: the expected content of the loop.
 
     Raises:
-        MeasuringError: NOT_A_COLLECTIVE with the text of a wrong instruction. OTHER_DTYPE if the
-            only difference is that each collective has elements of float32 instead.
+        MeasuringError: NOT_A_COLLECTIVE with the text of a wrong instruction. OTHER_DTYPE if each
+            collective has elements of float32 in place of the case's dtype.
 
     """
     module = read_module(text)
@@ -205,9 +214,10 @@ def prove_loop(text: str, expected_loop: ExpectedLoop) -> ProvedLoop:
 def _check_collective_count(
     module: Module, collectives: list[Instruction], expected_loop: ExpectedLoop
 ) -> None:
-    """Raise MeasuringError for a wrong number of collectives, in the loop or in the whole program.
+    """Raise MeasuringError NOT_A_COLLECTIVE for a wrong number or kind of collectives.
 
-    `collectives` are the collectives in the loop.
+    `module` is the whole program, which must have no collective outside of the loop. `collectives`
+    are the collectives in the loop.
     """
     everywhere = module.collectives()
     right = [
@@ -227,7 +237,7 @@ def _check_collective_count(
 def _uses_float32(instruction: Instruction, expected_loop: ExpectedLoop) -> bool:
     """Return whether a collective has the expected number of elements, but of float32.
 
-    The result is False if the case's dtype is as wide as float32.
+    Always False if an element of the case's dtype is as large as a float32.
     """
     narrow, wide = DTYPES[expected_loop.case.dtype].size_bytes, DTYPES["float32"].size_bytes
     is_float32 = set(_ELEMENT.findall(_result_name_and_shape(instruction))) == {"f32"}
@@ -238,9 +248,10 @@ def _uses_float32(instruction: Instruction, expected_loop: ExpectedLoop) -> bool
 def _check_collective(
     instruction: Instruction, expected_loop: ExpectedLoop, *, uses_float32: bool
 ) -> None:
-    """Raise MeasuringError if a collective has a wrong size, or runs over wrong ranks.
+    """Raise MeasuringError NOT_A_COLLECTIVE if a collective has a wrong size or wrong ranks.
 
-    With `uses_float32` the size may differ, because all collectives are of float32.
+    With `uses_float32` the size in bytes is not checked, because all collectives of the program
+    have elements of float32.
     """
     case = expected_loop.case
     if instruction.result_bytes != expected_loop.result_bytes and not uses_float32:
@@ -261,20 +272,25 @@ def _check_collective(
 
 
 def _result_name_and_shape(instruction: Instruction) -> str:
-    """Return the beginning of an instruction's line: its name and the shape of its result."""
+    """Return the beginning of an instruction's line: the name and the shape of the result."""
     return instruction.text.partition(f" {instruction.op}(")[0]
 
 
 def _excerpt(instruction: Instruction) -> str:
-    """Return the result, the operation and the line of an instruction, shortened for messages."""
+    """Return a text that describes an instruction in an error message, in two lines.
+
+    The first line has the result and the operation, the second line the beginning of the
+    instruction's text.
+    """
     result = _result_name_and_shape(instruction)[:_PART_CHARACTERS]
     return f"{result} {instruction.op}(...):\n{instruction.text[:_INSTRUCTION_CHARACTERS]}"
 
 
 def _payload_writers(module: Module, name: str, expected_loop: ExpectedLoop) -> list[Instruction]:
-    """Return the instructions of the computation `name` that copy or compute a part of the payload.
+    """Return the instructions of a computation that copy or compute a part of the payload.
 
-    Such an instruction is not a collective, and writes an array as large as a block of the payload.
+    Such an instruction is not a collective, and writes an array at least as large as a block of the
+    payload. `name` is the name of the computation in `module`.
     """
     return [
         instruction
@@ -291,10 +307,10 @@ def _payload_writers(module: Module, name: str, expected_loop: ExpectedLoop) -> 
 def _is_input_copy(
     instruction: Instruction, collectives: list[Instruction], expected_loop: ExpectedLoop
 ) -> bool:
-    """Return whether an instruction is the copy of an input that XLA for GPUs cannot leave out.
+    """Return whether an instruction is a copy of an input that XLA for GPUs cannot leave out.
 
-    XLA makes it before one of `collectives` that can only run in place, and whose input must not be
-    overwritten.
+    XLA makes such a copy if a collective can only run in place, but must not overwrite its input.
+    `collectives` are the collectives in the loop.
     """
     return (
         expected_loop.device is Device.GPU

@@ -1,4 +1,4 @@
-"""The back end of JAX. Its modules are imported only after JAX's version was checked."""
+"""The back end of JAX, whose modules are imported only after JAX's version was checked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..base import Backend
 
 
 def load(device: Device | None, ranks: int | None, member: ClusterMember | None) -> Backend:
-    """Open JAX's devices, and return the back end.
+    """Import JAX, open its devices, and return the back end.
 
     `busbw.worker.backends.load` explains the parameters. Raises MeasuringError UNAVAILABLE if
     JAX is too old, or if this process cannot join its group.

@@ -1,6 +1,7 @@
 """The back end of JAX: its devices, meshes over these devices, and recordings of its profiler.
 
-The functions also accept devices that are not attached, for which programs are only compiled.
+The functions of this module also accept devices that are not attached, for which programs are only
+compiled.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from .program import JaxProgram
 
 # The name of this back end's programs in protocols. It changes if the programs change.
 PROGRAM = "chain2"
-# How the programs use buffers, also in protocols.
+# The words of protocols for the buffers that a program uses.
 _BUFFERS = {
     Device.CPU: "two-buffers",
     Device.GPU: "one-buffer-by-two",
@@ -51,7 +52,7 @@ _BUFFERS = {
 
 
 class JaxBackend(FrameworkBackend):
-    """Measures the collectives of `jax.lax` on all devices of a class, in one or more processes."""
+    """The back end of JAX, which measures the collectives of `jax.lax` on a class of device."""
 
     name = "jax"
     missing_device_errors = (RuntimeError,)
@@ -89,7 +90,7 @@ class JaxBackend(FrameworkBackend):
         return replace(devices, shared=is_shared)
 
     def _needed_host_bytes(self, case: Case) -> int:
-        """Return the bytes of inputs, results, and XLA's copies."""
+        """Return the bytes that inputs, results and XLA's copies take on all ranks of `case`."""
         collective = COLLECTIVES[case.collective]
         inputs = collective.input_bytes(case.payload_bytes, case.group_size)
         outputs = collective.output_bytes(case.payload_bytes, case.group_size)
@@ -122,7 +123,7 @@ class JaxBackend(FrameworkBackend):
         return list(jax.devices(self.device.value if self.device else None))
 
     def mesh(self, case: Case) -> Mesh:
-        """Return the mesh of devices on which a case runs."""
+        """Return the mesh of devices on which a case runs. Raises MeasuringError as `make_mesh`."""
         return make_mesh(case, self.devices())
 
     @contextlib.contextmanager
@@ -140,12 +141,12 @@ def describe_devices(
     processes: int | None = None,
     hosts: int | None = None,
 ) -> DeviceSet:
-    """Describe the devices of a class, with the programs, strategies and clocks for them.
+    """Return a description of devices, with the programs, strategies and clocks for the devices.
 
     Args:
-        device: the class of device.
-        devices: all devices of the class, as JAX returns them.
-        processes: the number of processes; None to ask JAX for it.
+        device: the class of the devices.
+        devices: all devices of the class, as `jax.devices` returns them.
+        processes: the number of processes; None for the number that JAX reports.
         hosts: the number of hosts; None if each process runs on a different host.
 
     """
@@ -168,10 +169,11 @@ def describe_devices(
 
 
 def make_mesh(case: Case, devices: Sequence[Any]) -> Mesh:
-    """Return the mesh of devices on which `case` runs.
+    """Return the mesh of JAX's devices on which `case` runs.
 
-    Raises MeasuringError UNAVAILABLE if there are fewer `devices` than ranks, or if the processes
-    or slices of the devices do not fit the mesh of the case.
+    `devices` are the available devices, of which the first are used. Raises MeasuringError
+    UNAVAILABLE if `case` has more ranks than `devices`, or if the processes or slices of the
+    devices do not fit the mesh of the case.
     """
     if len(devices) < case.ranks:
         raise unavailable(f"{case.ranks} ranks requested, {len(devices)} devices")
@@ -186,10 +188,11 @@ def make_mesh(case: Case, devices: Sequence[Any]) -> Mesh:
 
 
 def _arrange_by_host(devices: Sequence[Any], process_count: int) -> Any:
-    """Arrange the devices in `process_count` rows, so that no process and no slice is in two rows.
+    """Arrange devices in rows of equal length, so that no process and no slice is in two rows.
 
-    A slice is a set of TPUs that are linked without the network of the hosts. Raises MeasuringError
-    UNAVAILABLE if there are no such rows of equal length.
+    A slice is a set of TPUs that are linked without the network of the hosts. `process_count` is
+    the number of rows, although a row may have several processes. Returns a numpy array with the
+    rows one after the other. Raises MeasuringError UNAVAILABLE if such rows are impossible.
     """
     processes = len({device.process_index for device in devices})
     order = sorted(
@@ -208,18 +211,21 @@ def _arrange_by_host(devices: Sequence[Any], process_count: int) -> Any:
 
 
 def _slice_index(device: Any) -> int:
-    """Return the number of the slice that a device belongs to, 0 for devices without slices."""
+    """Return the index of the slice of TPUs to which a device belongs, 0 for other devices."""
     return getattr(device, "slice_index", None) or 0
 
 
 def jax_package_versions() -> dict[str, str]:
-    """Map the packages of JAX and of its compilers to their versions."""
+    """Return the versions of the installed packages of JAX and its compilers, by package name."""
     cuda = [f"jax-cuda{major}-{part}" for major in (12, 13) for part in ("plugin", "pjrt")]
     return package_versions("jax", "jaxlib", "libtpu", *cuda)
 
 
 def _allocator_setting(device: Device) -> str:
-    """Return how memory of the device is allocated, as protocols name it."""
+    """Return the word that protocols have for how memory of a class of device is allocated.
+
+    On accelerators, ``preallocated`` if JAX takes most memory at its start, otherwise ``grown``.
+    """
     if device is Device.CPU:
         return process.allocator_setting()
     is_preallocated = os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE") != "false"
@@ -227,7 +233,7 @@ def _allocator_setting(device: Device) -> str:
 
 
 def _torus_text(devices: Sequence[Any]) -> str:
-    """Return the extents of the torus of TPUs, such as ``2x4``."""
+    """Return the numbers of TPUs along the axes of the torus of `devices`, such as ``2x4``."""
     coordinates = [device.coords for device in devices]
     extents = [max(axis) - min(axis) + 1 for axis in zip(*coordinates)]
     while len(extents) > 2 and extents[-1] == 1:
@@ -236,9 +242,10 @@ def _torus_text(devices: Sequence[Any]) -> str:
 
 
 class JaxAllGather:
-    """An exchange of words between all processes, over the first device of each process.
+    """A callable that exchanges words between all processes, by JAX's collectives.
 
-    `devices` are the devices of all processes. A word is an integer of 32 bits.
+    A word is an unsigned integer of 32 bits. Only the first device of each process takes part.
+    `devices` are the devices of all processes.
     """
 
     def __init__(self, devices: Sequence[Any]) -> None:
@@ -250,7 +257,7 @@ class JaxAllGather:
         self._gather = jax.jit(lambda rows: rows, out_shardings=NamedSharding(mesh, EVERYWHERE))
 
     def __call__(self, words: Sequence[int]) -> list[list[int]]:
-        """Return the words of each process, in the order of the processes' indices."""
+        """Return the `words` of each process, in the order of the processes' indices."""
         shape = (self._by_process.mesh.size, len(words))
         row = np.array([words], np.uint32)
         rows = jax.make_array_from_callback(shape, self._by_process, lambda index: row)

@@ -1,5 +1,9 @@
 """A chain of collectives in JAX: its loop, its buffers, and its lowering over a mesh.
 
+A chain runs several collectives in a loop, one after the other. To lower a function means to make
+XLA's input of it, which can then be compiled. A donated buffer is an argument whose memory the
+result may use.
+
 On the CPU a chain in place goes from a donated buffer to a second donated buffer and back, so that
 neither page faults nor copies are timed. Out of place, each turn of the loop passes the input and
 the result through an optimization barrier, which costs no time. Without the barrier XLA would move
@@ -31,6 +35,7 @@ from ..values import ExactValues
 from . import lowerings, versions
 from .injection import run_busy_loop
 
+# The sharding of values that are equal on all devices.
 EVERYWHERE = PartitionSpec()
 
 # Above this payload the loop's body on the CPU has two collectives instead of four, because each
@@ -40,20 +45,25 @@ _LARGE_BYTES = 16 * MIB
 # The largest payload that XLA for GPUs may reduce by its own kernel, from jaxlib 0.11.2 on.
 _KERNEL_BYTES = 4 * MIB
 
+# A function that runs a collective: it takes the input of a rank, and returns the rank's result.
 _Operation = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
 class ProgramForm:
-    """The form of a case's program on a rank: its function and its buffers.
+    """The function and the buffers from which the program of a case is compiled.
 
-    The function is called as ``function(loop_counts, *buffers)`` and returns ``(turns, *buffers)``,
-    where `turns` is the number of turns of the loop that ran; `run_chain` explains `loop_counts`.
-    `element_counts` has the number of elements of
-    each buffer on a rank. `result_index` is the index of the returned buffer that holds the result.
-    The loop's body has `iterations_per_turn` collectives, 0 for a program without a loop.
-    If the buffers are `is_donated`, a call consumes them, and the next call needs the returned
-    buffers. If the program `is_delayed`, a busy loop follows each collective.
+    Attributes:
+        function: The program on a rank, called as ``function(loop_counts, *buffers)``. It returns
+            ``(turns, *buffers)``, where ``turns`` is the number of turns of the loop that ran.
+            `run_chain` explains ``loop_counts``.
+        element_counts: The number of elements of each buffer on a rank.
+        result_index: The index of the returned buffer that holds the result.
+        iterations_per_turn: The number of collectives in the loop's body, 0 without a loop.
+        is_donated: Whether a call consumes its buffers, so that the next call needs the buffers
+            that this call returned.
+        is_delayed: Whether a busy loop, the injected delay, follows each collective.
+
     """
 
     function: Callable[..., Any]
@@ -64,7 +74,7 @@ class ProgramForm:
     is_delayed: bool = False
 
     def buffer_shapes(self, case: Case, mesh: Mesh) -> list[jax.ShapeDtypeStruct]:
-        """Return the shape, the dtype and the sharding over the mesh of each buffer."""
+        """Return the shape, the dtype and the sharding of each buffer over all ranks of `mesh`."""
         sharding = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
         return [
             jax.ShapeDtypeStruct((case.ranks * count,), jnp.dtype(case.dtype), sharding=sharding)
@@ -72,7 +82,10 @@ class ProgramForm:
         ]
 
     def lower(self, case: Case, mesh: Mesh) -> Any:
-        """Return the function, lowered over the mesh but not compiled."""
+        """Return the program of `case`, lowered over `mesh` so that it can be compiled.
+
+        The result is a `jax.stages.Lowered`.
+        """
         number = jax.ShapeDtypeStruct((), np.int32, sharding=NamedSharding(mesh, EVERYWHERE))
         loop_counts = (number, number) if self.is_delayed else number
         arguments = [loop_counts, *self.buffer_shapes(case, mesh)]
@@ -90,15 +103,15 @@ def choose_program_form(
     is_virtual: bool,
     is_delayed: bool = False,
 ) -> ProgramForm:
-    """Return the form of the program that measures a case.
+    """Return the form of the program that measures a case: its function and its buffers.
 
     Args:
         case: the case.
-        axes: the axes of the mesh along which the collective runs.
+        axes: the names of the axes of the mesh along which the collective runs.
         max_exact_iterations: the largest number of chained iterations with exact values.
         device: the class of device.
         is_virtual: whether the devices are parts of a CPU.
-        is_delayed: whether a busy loop follows each collective.
+        is_delayed: whether a busy loop, the injected delay, follows each collective.
 
     """
     element_bytes = jnp.dtype(case.dtype).itemsize
@@ -131,7 +144,7 @@ def choose_program_form(
 
 
 def _run_once(operation: _Operation, turns: jax.Array, values: jax.Array) -> tuple[Any, ...]:
-    """Run a single collective without a loop; return the number of turns unchanged."""
+    """Run a single collective without a loop; return `turns` unchanged, and the result."""
     return turns, operation(values)
 
 
@@ -140,7 +153,7 @@ def _run_between_buffers(
 ) -> tuple[Any, ...]:
     """Run a collective from the first buffer to the second or, if `number` is odd, back.
 
-    `number` is the position of the collective in its turn. Returns both buffers.
+    `number` is the index of the collective in its turn of the loop. Returns both buffers.
     """
     return (
         (first_buffer, operation(first_buffer))
@@ -150,12 +163,16 @@ def _run_between_buffers(
 
 
 def _run_in_place(operation: _Operation, _: int, values: Any) -> tuple[Any, ...]:
-    """Run a collective whose result replaces its input."""
+    """Run a collective, and return its result as the only buffer, in place of its input."""
     return (operation(values),)
 
 
 def _run_out_of_place(operation: _Operation, _: int, values: Any, result: Any) -> tuple[Any, ...]:
-    """Run a collective, and return its input and its result."""
+    """Run a collective, and return its input and its result.
+
+    `result` is the buffer of the previous result, and is not used. An optimization barrier keeps
+    XLA from moving the collective out of the loop.
+    """
     buffers: tuple[Any, ...] = jax.lax.optimization_barrier((values, operation(values)))
     return buffers
 
@@ -167,11 +184,11 @@ def run_chain(
     iterations_per_turn: int = 1,
     is_delayed: bool = False,
 ) -> tuple[Any, ...]:
-    """Run a chain of collectives in a loop.
+    """Run a chain of collectives on a rank, one after the other in a loop.
 
     Args:
-        body: runs a collective, as ``body(number, *buffers)``, and returns the buffers. `number` is
-            the position of the collective in its turn, from 0 on.
+        body: runs a collective, as ``body(number, *buffers)``, and returns the buffers. ``number``
+            is the index of the collective in its turn of the loop, from 0 on.
         loop_counts: the number of turns. With `is_delayed` a pair: the number of turns, and the
             number of steps of the busy loop that follows each collective.
         buffers: the buffers with the starting values.
@@ -179,7 +196,7 @@ def run_chain(
         is_delayed: whether a busy loop follows each collective.
 
     Returns:
-        The number of turns that ran, which the caller checks, and the buffers.
+        A tuple of the number of turns that ran, which the caller checks, and the buffers.
 
     """
     turns, busy_steps = loop_counts if is_delayed else (loop_counts, 0)
@@ -204,14 +221,17 @@ def lower_over_mesh(
     out_specs: Any,
     donated_indices: Sequence[int] = (),
 ) -> Any:
-    """Return a function of a rank, lowered over the mesh so that it runs on all ranks.
+    """Return a program that runs a function on all ranks of a mesh, lowered but not compiled.
 
     Args:
-        mesh: the mesh of devices, one for each rank.
+        mesh: the mesh of devices, with a device for each rank.
         function: takes a rank's part of each argument, and returns the rank's part of each result.
         arguments: the arguments or their shapes over all ranks, with their shardings.
-        out_specs: how the results are spread over the mesh.
+        out_specs: the PartitionSpec of each result: how the result is spread over the mesh.
         donated_indices: the indices of arguments whose memory the results may use.
+
+    Returns:
+        A `jax.stages.Lowered`, which can be compiled.
 
     """
     in_specs = jax.tree.map(lambda argument: argument.sharding.spec, tuple(arguments))
@@ -220,9 +240,10 @@ def lower_over_mesh(
 
 
 def put_on_devices(values: Any, sharding: Any) -> jax.Array:
-    """Put each rank's part of `values` on its device, and return the array over all devices.
+    """Put each rank's part of `values` on the rank's device, and return the array over all devices.
 
-    Each process has the `values` of all ranks, and fills its own devices.
+    `values` is an array with the values of all ranks, and is equal in all processes. Each process
+    fills its own devices. `sharding` says which part of `values` a rank has.
     """
     if sharding.is_fully_addressable:
         # In a single process `device_put` is faster.
@@ -232,14 +253,16 @@ def put_on_devices(values: Any, sharding: Any) -> jax.Array:
 
 
 def case_axes(case: Case, mesh: Mesh) -> tuple[str, ...]:
-    """Return the axes of the mesh along which the collective of a case runs."""
+    """Return the names of the axes of `mesh` along which the collective of a case runs."""
     return axis_names(case.axes) if case.axes else tuple(mesh.axis_names)
 
 
 def lower_case_program(case: Case, mesh: Mesh, device: Device) -> tuple[Any, int]:
-    """Return the lowered program of a case on an accelerator, and its iterations in each turn.
+    """Return the program of a case, lowered for accelerators that need not be attached.
 
-    It is the same program that is measured on `device`, so no device has to be attached.
+    The program is the same as the program that is measured on such accelerators. `mesh` is a mesh
+    of devices of the class `device`. Returns the program, a `jax.stages.Lowered`, and the number of
+    collectives in each turn of its loop.
     """
     max_exact = ExactValues(case, jnp.dtype(case.dtype)).max_exact_iterations()
     form = choose_program_form(

@@ -1,4 +1,4 @@
-"""Injects a delay after each collective of a JAX program, to test that busbw notices it.
+"""Injects a delay after each collective of a JAX program, to test that busbw notices the delay.
 
 The delay is a busy loop, whose result is a zero that the compiler cannot predict. The zero is added
 to the counter of the measured loop, so that XLA neither removes the busy loop nor moves it out of
@@ -31,9 +31,11 @@ _CALIBRATING_S = 0.01
 
 
 def run_busy_loop(start: jax.Array, steps: Any) -> Any:
-    """Run `steps` steps of Marsaglia's xorshift, beginning with 2 x `start` + 1; return 0.
+    """Take time by `steps` steps of a computation whose result is always 0, and return this 0.
 
-    The result is 0 because xorshift turns no other number into 0. The compiler does not know that.
+    The computation is Marsaglia's xorshift of random numbers, beginning with 2 x `start` + 1. The
+    compiler does not know that xorshift never reaches 0, and so must run the loop. `start` is any
+    integer. The result has the dtype of `start`.
     """
 
     def run_step(_: Any, state: jax.Array) -> jax.Array:
@@ -46,9 +48,9 @@ def run_busy_loop(start: jax.Array, steps: Any) -> Any:
 
 
 def requested_delay(case: Case, injection: Injection | None) -> Injection | None:
-    """Return `injection` if it is a delay, otherwise None.
+    """Return `injection` if it is a delay, and None if it is another loss or None.
 
-    Raises MeasuringError UNAVAILABLE if the clock of the case does not time the delay.
+    Raises MeasuringError UNAVAILABLE if the clock of the case does not time delays.
     """
     if injection is None or injection.extra is not InjectionKind.DELAY:
         return None
@@ -69,20 +71,23 @@ def calibrate_delay(
 ) -> None:
     """Set the `delay_steps` of a program so that its busy loop takes about the requested delay.
 
-    `delayed_ratio` measures the real delay later.
+    The real delay is measured later, by `delayed_ratio`.
 
     Args:
         program: the program, which is timed without the delay.
         injection: the requested delay.
         all_gather: exchanges times with the other processes of the group, so that all processes set
             the same number of steps.
-        ranks_per_core: the number of ranks that share a core. Their busy loops run one after the
-            other.
+        ranks_per_core: the number of ranks that share a core of the CPU, and whose busy loops
+            therefore run one after the other. 1 on accelerators.
+
+    Raises:
+        MeasuringError: UNAVAILABLE if a chain takes no longer than an empty call.
 
     """
 
     def fastest_chain_s(iterations: int) -> float:
-        """Return the time of the fastest of a few chains, which other processes disturbed least."""
+        """Time a few chains of `iterations`, and return the time of the fastest chain."""
         return min(_time_call(program, iterations, all_gather) for _ in range(_TRIES))
 
     iterations = program.iterations_per_turn
@@ -99,7 +104,10 @@ def calibrate_delay(
 
 
 def _time_call(program: JaxProgram, iterations: int, all_gather: AllGather) -> float:
-    """Return the time of a call of `iterations` collectives in the slowest process."""
+    """Call a program with `iterations`, and return the call's seconds in the slowest process.
+
+    `all_gather` exchanges the times of the processes.
+    """
     program.initialize_values()
     # All processes of the group begin the call together.
     all_gather([0.0])
@@ -109,7 +117,7 @@ def _time_call(program: JaxProgram, iterations: int, all_gather: AllGather) -> f
 
 
 def _time_busy_step() -> float:
-    """Return the seconds of a step of the busy loop on a single rank."""
+    """Measure and return the seconds that a step of the busy loop takes on a single device."""
     compiled = jax.jit(run_busy_loop)
     start, steps = jnp.int32(0), jnp.int32(_CALIBRATING_STEPS)
     jax.block_until_ready(compiled(start, steps))

@@ -12,9 +12,10 @@ from ..recordings import ProfileEvent, timed_collectives
 
 
 def read_collectives(folder: Path, end_by_begin: Mapping[str, str]) -> list[TimedCollective]:
-    """Return the collectives in the recordings below `folder`.
+    """Return the collectives in the recordings of JAX's profiler below `folder`.
 
-    `end_by_begin` are the names of instructions, as in `Program.timed_instructions`.
+    `end_by_begin` maps the name of the instruction that begins a collective to the name of the
+    instruction that ends the collective, as `Program.timed_instructions` does.
     """
     events = [
         event
@@ -25,7 +26,7 @@ def read_collectives(folder: Path, end_by_begin: Mapping[str, str]) -> list[Time
 
 
 def events_of(recording: ProfileData) -> list[ProfileEvent]:
-    """Return the events of a recording, from all lines of all its planes."""
+    """Return the events of a recording of JAX's profiler, from all lines of all its planes."""
     return [
         ProfileEvent(
             plane=plane.name,

@@ -1,8 +1,8 @@
-"""The program of a case in JAX: compiled, proved, called on buffers, and its results compared.
+"""Compiles, proves and calls the program of a case in JAX, and compares its results.
 
 The program is compiled, or loaded from the session's cache, and proved once in a launch. On an
 accelerator the devices compare the results, and report the ranks whose results are right in every
-element. Only the results of other ranks are copied to the host, and compared there.
+element. Only the results of other ranks are copied to the host and compared by the host.
 """
 
 from __future__ import annotations
@@ -43,11 +43,19 @@ _CHUNK_ELEMENTS = 2**18
 
 @final
 class JaxProgram(Chain):
-    """The program of a case in JAX, over the devices of a mesh.
+    """The compiled program of a case in JAX, over the devices of a mesh.
 
-    If the devices are `is_virtual`, they are parts of a CPU, and use the memory of the host. If the
-    program `is_delayed`, a busy loop of `delay_steps` steps follows each collective while it
-    `is_injecting`. `values_type` is the class of the starting values and the exact results.
+    Args:
+        case: the case.
+        mesh: the mesh of devices, with a device for each rank.
+        is_virtual: whether the devices are parts of a CPU, and use the memory of the host.
+        is_delayed: whether a busy loop, the injected delay, follows each collective.
+        values_type: the class that makes the starting values and the exact results.
+
+    Attributes:
+        delay_steps: The number of steps of the busy loop that is the injected delay. The busy loop
+            runs only in calls that are made while the program `is_injecting`.
+
     """
 
     delay_steps: int = 0
@@ -96,7 +104,7 @@ class JaxProgram(Chain):
         self.inputs = self.result = None
 
     def device_peak_bytes(self) -> int | None:
-        """Return the peak memory of the device that used most, in bytes.
+        """Return the peak memory of the device of this process that used most, in bytes.
 
         JAX cannot reset its peaks. So the result is None if the peak is from an earlier program, or
         if JAX does not report memory.
@@ -105,7 +113,10 @@ class JaxProgram(Chain):
         return peak_bytes if peak_bytes > self._peak_before_bytes else None
 
     def _highest_peak_bytes(self) -> int:
-        """Return the highest peak of memory of a device since JAX began, 0 if it is unknown."""
+        """Return the highest peak of memory of this process's devices since JAX began, in bytes.
+
+        0 if JAX does not report memory.
+        """
         counts = [device.memory_stats() or {} for device in self._mesh.local_devices]
         return max(int(count.get("peak_bytes_in_use", 0)) for count in counts)
 
@@ -126,10 +137,10 @@ class JaxProgram(Chain):
             )
 
     def _new_buffers(self) -> tuple[jax.Array, ...]:
-        """Return new buffers of zeros.
+        """Return the buffers of the program over all its devices, filled with zeros.
 
-        Small buffers come from the host, because a program that makes them would have to be
-        compiled.
+        Small buffers are copied from the host, because a program that makes zeros on the devices
+        would have to be compiled.
         """
         if self._case.payload_bytes <= _FROM_HOST_BYTES:
             return tuple(
@@ -155,20 +166,25 @@ class JaxProgram(Chain):
         return counted, buffers[self._form.result_index]
 
     def _shards_by_rank(self, values: jax.Array) -> dict[int, Any]:
-        """Return the part of `values` on each device of this process, by its rank and in order."""
+        """Return the part of `values` on each device of this process, by rank, in rising order.
+
+        Each part is a JAX array on a single device.
+        """
         ranks = {device: rank for rank, device in enumerate(self._mesh.devices.flat)}
         shards = [shard for shard in values.addressable_shards if shard.device in ranks]
         return dict(sorted((ranks[shard.device], shard.data) for shard in shards))
 
     def _replicate(self, number: int) -> Any:
-        """Return `number` as an array that is on all devices."""
+        """Return `number` as an integer of 32 bits that each device of the mesh has."""
         return put_on_devices(np.array(number, np.int32), self._everywhere)
 
     def _compare_results(self, draw: int, iterations: int) -> int:
-        """Compare the results of this process, on the devices if they have memory of their own.
+        """Compare the results on the ranks of this process with the exact results of the chain.
 
-        Results that the devices find wrong are compared on the host, which finds the wrong element.
-        Raises MeasuringError if a result is wrong, or if a device of the mesh has no result.
+        Accelerators compare their results themselves. Results that an accelerator finds wrong are
+        compared again on the host, which names the wrong element. The arguments and the result are
+        as in `Chain`. Raises MeasuringError WRONG_RESULT if a result is wrong, or WRONG_WORLD if a
+        device of this process has no result.
         """
         shards = self._shards_by_rank(self.result)
         count, check = len(self._mesh.local_devices), self._ranks_with_right_result
@@ -192,10 +208,18 @@ class JaxProgram(Chain):
 def _compile_start_program(
     case: Case, mesh: Mesh, form: ProgramForm, values: ExactValues
 ) -> Callable[..., tuple[jax.Array, ...]]:
-    """Compile a program that writes starting values on the devices.
+    """Compile a program that writes starting values into buffers on accelerators.
 
-    The returned function is called as ``start(draw, *buffers)``. It returns the buffers, of which
-    the first one has the starting values of the draw with that number.
+    Args:
+        case: the case.
+        mesh: the mesh of devices.
+        form: the form of the case's program, which has the sizes of the buffers.
+        values: makes the starting values.
+
+    Returns:
+        A function that is called as ``start(draw, *buffers)``, with the number of a draw. It
+        returns new buffers, of which the first has the starting values of this draw.
+
     """
     sharding = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
     # `draws` has the starting values of all draws, of the shape (blocks, period) on each rank. The
@@ -224,11 +248,12 @@ def _compile_start_program(
 def _compile_device_check(
     case: Case, mesh: Mesh, values: ExactValues
 ) -> Callable[[int, int, jax.Array], frozenset[int]]:
-    """Compile a program that compares results on the devices, with the exact `values`.
+    """Compile a program by which accelerators compare their results with the exact `values`.
 
-    The returned function is called as ``ranks_with_right_result(draw, iterations, result)``, after
-    a chain of `iterations` collectives that began with the draw of that number. It returns the
-    ranks of this process whose parts of `result` are right in every element.
+    Returns a function that is called as ``ranks_with_right_result(draw, iterations, result)``,
+    after a chain of ``iterations`` collectives that began with the draw with the number ``draw``.
+    The function returns the ranks of this process whose parts of ``result`` are right in every
+    element.
     """
     sharding = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
 
@@ -253,10 +278,11 @@ def _compile_device_check(
 
 
 def _count_wrong_chunks(expected: jax.Array, values: jax.Array) -> jax.Array:
-    """Return the number of chunks of a rank's `values` that contain a wrong element.
+    """Return the number of chunks of a rank's buffer that contain a wrong element.
 
-    `expected` are the rank's exact values, of the shape (1, blocks, period). They are expanded to
-    one chunk at a time, so that they take little memory.
+    `expected` has the rank's exact values, of the shape (1, blocks, period), and `values` is the
+    flat buffer. The exact values are repeated for a single chunk at a time, so that they take
+    little memory. The result has the shape (1).
     """
     _, blocks, period = expected.shape
     length = values.shape[0] // blocks
@@ -279,9 +305,10 @@ def _count_wrong_chunks(expected: jax.Array, values: jax.Array) -> jax.Array:
 
 
 def _compiled_memory_bytes(compiled: Any) -> int | None:
-    """Return the memory of a rank's part of a compiled program, with its arguments and results.
+    """Return the bytes of memory that a rank's part of a compiled program needs.
 
-    None if the compiler does not report it.
+    The arguments and the results of the program are included. `compiled` is a
+    `jax.stages.Compiled`. Returns None if the compiler does not report the memory.
     """
     stats = compiled.memory_analysis()
     if stats is None:

@@ -1,8 +1,8 @@
 """Hides the differences between versions of JAX from the other modules of this folder.
 
 Each function of this module does the same with every version from `OLDEST` on. A feature that an
-old version lacks is not offered. The proof and the check of values do not depend on the version,
-and no function of this module is called while a clock runs.
+old version lacks is left out. The proof and the check of values do not depend on the version, and
+no function of this module is called while a clock runs.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ from busbw.model.words import Device
 from ..base import first_line, unavailable
 from ..framework import check_version, is_older
 
+# The oldest version of JAX that busbw measures.
 OLDEST = "0.5.0"
 
-# SparseCores are not recorded: their events fill the same buffers, so that recordings lacked
-# collectives. A collective that a SparseCore runs has its begin and its end on the TensorCore.
+# Settings of JAX's profiler by the class of device. SparseCores are not recorded: their events fill
+# the same buffers, so that recordings lacked collectives. A collective that a SparseCore runs has
+# its begin and its end on the TensorCore.
 _PROFILER_SETTINGS: Mapping[Device | None, Mapping[str, str | int]] = {
     Device.TPU: {
         "tpu_trace_mode": "TRACE_ONLY_XLA",
@@ -45,15 +47,15 @@ _JOIN_S = 120
 
 
 def check_framework_version() -> None:
-    """Raise MeasuringError UNAVAILABLE if this JAX is older than `OLDEST`."""
+    """Raise MeasuringError UNAVAILABLE if the imported JAX is older than `OLDEST`."""
     check_version("jax", jax.__version__, OLDEST)
 
 
 def use_compilation_cache(folder: str) -> None:
-    """Have JAX keep compiled programs in `folder`, for later processes of the session.
+    """Have JAX store compiled programs in `folder`, for later processes of the session.
 
-    JAX finds a program there if the program, the options and the versions are the same. With an old
-    JAX, nothing is kept.
+    JAX then loads a program from the folder if the program, the compiler's options and the versions
+    are the same. Do nothing with a JAX older than `_OLDEST_CACHE`.
     """
     if is_older(jax.__version__, _OLDEST_CACHE):
         return
@@ -63,15 +65,21 @@ def use_compilation_cache(folder: str) -> None:
 
 
 def join_group(member: ClusterMember, local_ranks: int | None) -> None:
-    """Join this process to its group with `jax.distributed.initialize`, before it opens devices.
+    """Join this process to its group of processes, by `jax.distributed.initialize`.
 
-    The process uses `local_ranks` GPUs of its host: the first process of the host uses the first
-    GPUs, the second process the following GPUs. With None it uses all GPUs. If processes share a
-    GPU, each uses the first GPUs that it sees. The class of device is not known yet, so GPUs are
-    chosen even if another class is measured.
+    Call this function before JAX opens its devices. Because the class of device is not known yet,
+    the GPUs of this process are chosen even if another class is measured.
 
-    Raises MeasuringError UNAVAILABLE if the process cannot join, for example because another
-    process is missing.
+    Args:
+        member: this process and its group.
+        local_ranks: the number of GPUs that each process uses, None for all GPUs. The first process
+            of a host uses the first GPUs, the second process the following GPUs. If processes share
+            GPUs, each process uses the first GPUs that it sees.
+
+    Raises:
+        MeasuringError: UNAVAILABLE if the process cannot join, for example because another process
+            of the group is missing.
+
     """
     index = member.index
     # JAX 0.5.0 has no collectives between processes on CPUs by default.
@@ -100,9 +108,10 @@ def join_group(member: ClusterMember, local_ranks: int | None) -> None:
 
 
 def _bind_gloo(address: str) -> None:
-    """Have gloo, which connects processes on CPUs, listen on `address`, such as ``node1:5000``.
+    """Have gloo listen on the host in `address`, such as ``node1`` in ``node1:5000``.
 
-    By default gloo listens on the address of the host's name, which other hosts may not reach.
+    gloo is the library by which JAX connects processes on CPUs. By default gloo listens on the
+    address of the host's name, which other hosts may not reach.
     """
     host = address.rpartition(":")[0].removeprefix("[").removesuffix("]")
     name = "make_gloo_tcp_collectives"
@@ -115,10 +124,17 @@ def _bind_gloo(address: str) -> None:
 
 
 def shard_map(function: Callable[..., Any], *, mesh: Any, in_specs: Any, out_specs: Any) -> Any:
-    """Return `function`, mapped over the ranks of `mesh` with `jax.shard_map` or its old form.
+    """Return a function that runs `function` on each rank of `mesh`.
 
-    `in_specs` and `out_specs` say how arguments and results are spread over the mesh. The old form
-    cannot tell for all operations which values are equal on all ranks, so its check is off.
+    This is `jax.shard_map`, or the experimental form of an old JAX. The old form cannot tell for
+    all operations which values are equal on all ranks, so its check is off.
+
+    Args:
+        function: takes a rank's part of each argument, and returns the rank's part of each result.
+        mesh: the mesh of devices.
+        in_specs: the PartitionSpec of each argument: how the argument is spread over the mesh.
+        out_specs: the PartitionSpec of each result.
+
     """
     if hasattr(jax, "shard_map"):
         return jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs)
@@ -131,7 +147,7 @@ def shard_map(function: Callable[..., Any], *, mesh: Any, in_specs: Any, out_spe
 def type_as_varying(values: Any, axes: tuple[str, ...]) -> Any:
     """Return `values` with JAX's type for values that differ between ranks along `axes`.
 
-    An old JAX has no such type, and `values` are returned unchanged.
+    An old JAX has no such type: then `values` are returned unchanged.
     """
     if hasattr(jax.lax, "pcast"):
         return jax.lax.pcast(values, axes, to="varying")
@@ -141,7 +157,10 @@ def type_as_varying(values: Any, axes: tuple[str, ...]) -> Any:
 
 
 def has_readable_profiler() -> bool:
-    """Return whether this JAX can read its recordings, and record without calls of Python."""
+    """Return whether the imported JAX can read recordings, and leave calls of Python out of them.
+
+    The recordings are those of JAX's profiler.
+    """
     return hasattr(jax.profiler, "ProfileOptions") and hasattr(jax.profiler, "ProfileData")
 
 
@@ -149,9 +168,9 @@ def has_readable_profiler() -> bool:
 def recording(folder: Path, device: Device | None) -> Iterator[None]:
     """Record the `with` block with JAX's profiler, into files in `folder`.
 
-    Calls of Python are not recorded. The profiler gets special settings for the class `device`,
-    unless it refuses them. Raises MeasuringError UNAVAILABLE if the profiler does not start,
-    because JAX would otherwise record without the device.
+    Calls of Python are not recorded. The profiler gets special settings for the class of device
+    `device`, unless the profiler refuses these settings. Raises MeasuringError UNAVAILABLE if the
+    profiler does not start. (JAX itself would raise no error, and record without the device.)
     """
     errors = (jax.errors.JaxRuntimeError, RuntimeError, ValueError)
     try:
@@ -170,7 +189,10 @@ def recording(folder: Path, device: Device | None) -> Iterator[None]:
 
 
 def _start_profiler(folder: Path, settings: Mapping[str, str | int]) -> None:
-    """Start JAX's profiler without calls of Python. `settings` are the settings of the device."""
+    """Start JAX's profiler, which writes files in `folder` and records no calls of Python.
+
+    `settings` are the settings of the profiler for the class of device, empty for its defaults.
+    """
     options = jax.profiler.ProfileOptions()
     options.python_tracer_level = 0
     if hasattr(options, "raise_error_on_start_failure"):

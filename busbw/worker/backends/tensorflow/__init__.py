@@ -1,4 +1,4 @@
-"""The back end of TensorFlow. Its modules are imported only after the version was checked."""
+"""The back end of TensorFlow, whose modules are imported only after the version was checked."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from busbw.model.words import Device
 from ..base import Backend
 from ..framework import check_version
 
+# The oldest version of TensorFlow that busbw measures.
 OLDEST = "2.16"
 
 # Packages that TensorFlow imports if they are installed, but that no worker needs: Keras, which
@@ -21,7 +22,7 @@ _UNUSED = ("jax", "jaxlib", "keras", "sklearn")
 
 
 def load(device: Device | None, ranks: int | None, member: ClusterMember | None) -> Backend:
-    """Open TensorFlow's devices, and return the back end.
+    """Import TensorFlow, open its devices, and return the back end.
 
     `busbw.worker.backends.load` explains the parameters. Raises MeasuringError UNAVAILABLE if
     TensorFlow is too old, or if this process cannot join its group.
@@ -36,7 +37,10 @@ def load(device: Device | None, ranks: int | None, member: ClusterMember | None)
 
 @contextlib.contextmanager
 def _hide_packages(names: tuple[str, ...]) -> Iterator[None]:
-    """Have imports of the packages `names` fail in the `with` block, as if they were missing."""
+    """Have imports of the packages in `names` fail inside the `with` block.
+
+    The packages then seem to be missing. Packages that are already imported stay available.
+    """
     hidden = [name for name in names if name not in sys.modules]
     for name in hidden:
         sys.modules[name] = None  # type: ignore[assignment]

@@ -30,7 +30,7 @@ from .program import TensorflowProgram, make_strategy
 # The name of this back end's programs in protocols. It changes if the programs change.
 PROGRAM = "outer-loop2"
 
-# Seconds after which TensorFlow's profiler has written the end of each event.
+# The seconds to wait after a result, until TensorFlow's profiler has written the end of each event.
 _EVENTS_END_S = 0.5
 
 # The strategies for each class of device, the default first. In a group of processes only the
@@ -43,7 +43,7 @@ _STRATEGIES = {
 
 
 class TensorflowBackend(FrameworkBackend):
-    """Measures `ReplicaContext.all_reduce` under a strategy, in one or more processes."""
+    """The back end of TensorFlow, which measures all-reduce under a `tf.distribute` strategy."""
 
     name = "tensorflow"
     missing_device_errors = (MeasuringError, ValueError, RuntimeError, tf.errors.OpError)
@@ -102,12 +102,12 @@ class TensorflowBackend(FrameworkBackend):
         )
 
     def _needed_host_bytes(self, case: Case) -> int:
-        """Return the bytes of buffers, by a formula for rings and another for other algorithms.
+        """Return the bytes that buffers take on all ranks of `case` together at the peak.
 
-        The formula was found from peaks that were measured for payloads from 16M to 1024M on 2, 4
-        and 8 ranks. A ring needs buffers for the input of the chain, the previous result and the
-        next result, less a part that is not allocated yet at the peak. Other algorithms need
-        buffers for the inputs, and for a few sums that all ranks share.
+        The formulas fit peaks that were measured for payloads from 16M to 1024M on 2, 4 and 8
+        ranks. A ring needs buffers for the input of the chain, the previous result and the next
+        result, less a part that is not allocated yet at the peak. Other algorithms need buffers for
+        the inputs, and for a few sums that all ranks share.
         """
         if case.strategy == "ring":
             has_input = case.placement == Placement.OUT_OF_PLACE.value
@@ -140,16 +140,17 @@ class TensorflowBackend(FrameworkBackend):
             tf.profiler.experimental.stop()
 
     def strategy_of(self, case: Case) -> Any:
-        """Return the `tf.distribute` strategy of a case, which is made once in a process.
+        """Return the `tf.distribute` strategy object of a case, which is made once in a process.
 
-        A second strategy would make further groups for its collectives, which TensorFlow never
-        releases. Raises MeasuringError UNAVAILABLE if the number of devices does not fit the case.
+        The object is kept for later cases, because each new object makes further groups of devices
+        for its collectives, which TensorFlow never releases. Raises MeasuringError UNAVAILABLE if
+        the number of devices does not fit the case.
         """
         if self._group_strategy is not None:
             return self._group_strategy
         if case.strategy not in self._strategies:
-            # What exists now, such as imported modules, never becomes garbage. The garbage
-            # collector does not examine it any more.
+            # The present objects, such as imported modules, never become garbage. From now on the
+            # garbage collector does not examine these objects.
             gc.freeze()
             assert self.device is not None
             names = _logical_device_names(self.device)
@@ -160,15 +161,27 @@ class TensorflowBackend(FrameworkBackend):
 
 
 def _is_on_gpus(device: Device | None) -> bool:
-    """Return whether GPUs are measured; with None, whether there are GPUs."""
+    """Return whether GPUs are measured; if `device` is None, whether TensorFlow finds GPUs."""
     return device is Device.GPU or (device is None and bool(tf.config.list_physical_devices("GPU")))
 
 
 def _join_group(member: ClusterMember, device: Device | None, local_ranks: int) -> Any:
-    """Return a strategy over all processes of the group, with `local_ranks` ranks in each process.
+    """Join this process to its group, and return a strategy over all processes of the group.
 
-    Call this function before TensorFlow runs any operation. Raises MeasuringError UNAVAILABLE if
-    the process lacks GPUs, or if it cannot join, for example because another process is missing.
+    Call this function before TensorFlow runs any operation.
+
+    Args:
+        member: this process and its group.
+        device: the class of device to measure, None for any class.
+        local_ranks: the number of ranks in each process.
+
+    Returns:
+        A `tf.distribute.MultiWorkerMirroredStrategy`.
+
+    Raises:
+        MeasuringError: UNAVAILABLE if the process lacks GPUs, or if the process cannot join, for
+            example because another process is missing.
+
     """
     is_on_gpus = _is_on_gpus(device)
     if is_on_gpus:
@@ -198,9 +211,10 @@ def _join_group(member: ClusterMember, device: Device | None, local_ranks: int) 
 
 
 class TensorflowAllGather:
-    """An exchange of words between all processes, with a strategy over all processes.
+    """A callable that exchanges words between all processes, by TensorFlow's collectives.
 
-    `local_ranks` is the number of ranks in each process. A word is an integer of 32 bits.
+    A word is an unsigned integer of 32 bits. `strategy` is a `tf.distribute` strategy over all
+    processes, and `local_ranks` the number of ranks in each process.
     """
 
     def __init__(self, strategy: Any, local_ranks: int) -> None:
@@ -208,7 +222,7 @@ class TensorflowAllGather:
         self._gather = tf.function(self._gather_rows, autograph=False, reduce_retracing=True)
 
     def __call__(self, words: Sequence[int]) -> list[list[int]]:
-        """Return the words of each process, in the order of the processes' indices."""
+        """Return the `words` of each process, in the order of the processes' indices."""
         gathered = self._gather(tf.constant([words], tf.int64))
         local = self._strategy.experimental_local_results(gathered)
         rows: list[list[int]] = local[0].numpy().tolist()
@@ -216,7 +230,10 @@ class TensorflowAllGather:
         return rows[:: self._local_ranks]
 
     def _gather_rows(self, row: Any) -> Any:
-        """Return, on each rank, the row of every rank."""
+        """Return on each rank the rows of all ranks, one below the other.
+
+        `row` is a tensor of the shape (1, words), with the words of this process.
+        """
 
         def gather_on_replica() -> Any:
             # `identity` puts the argument on the device of the replica.
@@ -230,7 +247,7 @@ def _logical_device_names(device: Device) -> list[str]:
     """Return TensorFlow's names of the devices of a class, such as ``/device:CPU:0``.
 
     The result is cached, because listing the devices of a TPU restarts the TPU. Raises
-    MeasuringError UNAVAILABLE if there is no device of the class.
+    MeasuringError UNAVAILABLE if TensorFlow finds no device of the class.
     """
     if device is Device.TPU:
         if not tf.config.list_physical_devices("TPU_SYSTEM"):
@@ -243,7 +260,7 @@ def _logical_device_names(device: Device) -> list[str]:
 
 
 def _device_kind(device: Device) -> str:
-    """Return the name of the kind of device, such as ``NVIDIA H200``."""
+    """Return the name of the chips of a class of device, such as ``NVIDIA H200``."""
     if device is Device.CPU:
         return host.cpu_model()
     if device is Device.TPU:
@@ -253,12 +270,19 @@ def _device_kind(device: Device) -> str:
 
 
 def _allocator_keeps_memory() -> bool:
-    """Return whether the allocator on the CPU is oneDNN's, which never returns memory."""
+    """Return whether TensorFlow on the CPU never returns freed memory to the kernel.
+
+    That is so if TensorFlow uses the memory allocator of oneDNN.
+    """
     return os.environ.get("TF_ENABLE_ONEDNN_OPTS") == "1" and platform.machine() == "x86_64"
 
 
 def _allocator_setting(device: Device) -> str:
-    """Return how memory of the device is allocated, as protocols name it."""
+    """Return the text that protocols have for how memory of a class of device is allocated.
+
+    On accelerators, ``preallocated`` if TensorFlow takes most memory at its start, otherwise
+    ``grown``.
+    """
     if device is Device.CPU:
         kept = "kept" if _allocator_keeps_memory() else "given-back"
         return f"{process.allocator_setting()}-{kept}"

@@ -14,11 +14,12 @@ from ..recordings import ProfileEvent, tensorflow_node_runs, timed_collectives, 
 
 
 def read_collectives(folder: Path, reducing_nodes: Mapping[str, str]) -> list[TimedCollective]:
-    """Return the collectives in the recordings below `folder`.
+    """Return the collectives in the recordings of TensorFlow's profiler below `folder`.
 
-    `reducing_nodes` has the nodes of the graph that reduce, in the order of the devices of this
-    process. TensorFlow does not show the program of a TPU. On a TPU the instructions are read from
-    the recording, in which the name of an event is the instruction's whole text.
+    `reducing_nodes` maps the name of each node of the graph that reduces to the same name, in the
+    order of the devices of this process. TensorFlow does not show the program of a TPU. For a TPU
+    the instructions are read from the recording, in which the name of an event is the instruction's
+    whole text.
     """
     events = [event for path in folder.rglob("*.xplane.pb") for event in _read_events(path)]
     texts = {event.name for event in events if " = " in event.name}
@@ -37,7 +38,7 @@ def read_collectives(folder: Path, reducing_nodes: Mapping[str, str]) -> list[Ti
 
 
 def _read_events(path: Path) -> Iterator[ProfileEvent]:
-    """Yield the events of a recording, from all lines of all its planes."""
+    """Yield the events in a file of TensorFlow's profiler, from all lines of all its planes."""
     for plane in xplane_pb2.XSpace.FromString(path.read_bytes()).planes:
         names = {key: metadata.name for key, metadata in plane.stat_metadata.items()}
         for line in plane.lines:
@@ -55,6 +56,9 @@ def _read_events(path: Path) -> Iterator[ProfileEvent]:
 
 
 def _stat_value(stat: Any, names: Mapping[int, str]) -> Any:
-    """Return the value of a stat, which is a name in `names` if the stat refers to a name."""
+    """Return the value of a stat, which is a named value of an event.
+
+    `names` maps the ids of names to names. The value is such a name if the stat refers to an id.
+    """
     kind = stat.WhichOneof("value")
     return names[stat.ref_value] if kind == "ref_value" else getattr(stat, kind)

@@ -1,8 +1,8 @@
 """The program of a case in TensorFlow: an all-reduce on the replicas of a `tf.distribute` strategy.
 
-The program is a `tf.function`, which is traced once and then called. Its loop calls `strategy.run`.
-In place the result of an iteration is the input of the next iteration. Out of place all iterations
-have the same input.
+The program is a `tf.function`, which is traced once and then called. Its loop calls `strategy.run`,
+which runs a function on each replica (a rank). In place the result of an iteration is the input of
+the next iteration. Out of place all iterations have the same input.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from . import proof
 
 
 def make_strategy(name: str, devices: Sequence[str]) -> Any:
-    """Return a `tf.distribute` strategy over `devices` of this process.
+    """Return a new `tf.distribute` strategy over devices of this process.
 
-    `name` says how it does the all-reduce, such as ``nccl``. For ``ring`` and ``collective_nccl``
-    the strategy chooses its own operation.
+    `name` is the name of busbw's strategy, which says how all-reduce is done, such as ``nccl``. For
+    ``ring`` and ``collective_nccl`` TensorFlow's default is used. `devices` are TensorFlow's names
+    of the devices. For ``tpu`` `devices` is not used: the strategy has all TPUs.
     """
     if name == "tpu":
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu="local")
@@ -42,11 +43,16 @@ def make_strategy(name: str, devices: Sequence[str]) -> Any:
 
 @final
 class TensorflowProgram(Chain):
-    """The program of a case in TensorFlow, on the replicas of `strategy`.
+    """The traced program of a case in TensorFlow, on the replicas (the ranks) of a strategy.
 
-    `values_type` is the class of the starting values and the exact results. The shortest chain has
-    an iteration, because an empty call lacks a cost: it does not move its
-    arguments to their devices, which takes as long as half an iteration (observed).
+    The shortest chain has an iteration, because an empty call lacks a cost: an empty call does not
+    move its arguments to their devices, which takes as long as half an iteration (observed).
+
+    Args:
+        case: the case.
+        strategy: the `tf.distribute` strategy, with a replica for each rank.
+        values_type: the class that makes the starting values and the exact results.
+
     """
 
     iterations_per_turn = 1
@@ -88,13 +94,17 @@ class TensorflowProgram(Chain):
         self.inputs = self.result = self._call = None
 
     def device_peak_bytes(self) -> int | None:
+        """Return the peak memory of the GPU that used most since this program was made, in bytes.
+
+        None on a CPU or a TPU.
+        """
         peaks = [tf.config.experimental.get_memory_info(name)["peak"] for name in self._gpus]
         return max(peaks, default=None)
 
     def _write_draw(self, draw: int) -> None:
         """Write starting values into the present inputs or, on accelerators, into new inputs.
 
-        `draw` is the number of the draw.
+        `draw` is the number of the draw, a set of starting values.
         """
         if self.inputs is None or not self._is_on_host:
             self.inputs = None
@@ -106,7 +116,10 @@ class TensorflowProgram(Chain):
         self.values.write_ranks(draw, dict(enumerate(buffers, start=self._first_rank)))
 
     def _starting_values(self, rank: int, draw: int) -> Any:
-        """Return the starting values of a rank in a draw, as a tensor of the whole payload."""
+        """Return the starting values of a rank in a draw, as a flat tensor of the whole payload.
+
+        `draw` is the number of the draw, a set of starting values.
+        """
         count = self._case.payload_bytes // self._dtype.size
         (period,) = self.values.starting_values(rank, draw)
         stretch = tf.constant(repeat_period(period, count))
@@ -114,7 +127,10 @@ class TensorflowProgram(Chain):
         return values if values.shape[0] == count else values[:count]
 
     def _put_on_devices(self, make_values: Callable[[int], Any]) -> Any:
-        """Call `make_values` with each rank on its device; return the values of all ranks."""
+        """Call `make_values` with each rank of this process, on the rank's device.
+
+        Returns the values in the form of an argument of the program.
+        """
 
         def make_on_device(context: Any) -> Any:
             rank = context.replica_id_in_sync_group
@@ -131,28 +147,31 @@ class TensorflowProgram(Chain):
         """Call the program with the starting values, and wait for the result.
 
         Each call begins with the starting values. The previous result cannot be the input of the
-        next call, because it is on another device, for which TensorFlow would need another graph.
-        Returns the number of turns, and the result.
+        next call, because the result is on another device, for which TensorFlow would need another
+        graph. Returns the number of turns that the program's loop counted, and the result.
         """
         counted, result = self._call(self.inputs, tf.constant(iterations))
         self._wait_for_values(result)
         return counted, result
 
     def results_by_rank(self) -> dict[int, Any]:
-        """Return the result of each rank of this process, by rank. On the CPU nothing is copied."""
+        """Return the result of the last call on each rank of this process, by the rank's number.
+
+        On the CPU a result is a numpy array that shares the tensor's memory, otherwise a tensor.
+        """
         return {
             rank: value._numpy() if "CPU" in value.backing_device else value
             for rank, value in enumerate(self._local_values(self.result), start=self._first_rank)
         }
 
     def _local_values(self, values: Any) -> list[Any]:
-        """Return the tensor of each rank of this process."""
+        """Return the tensor of each rank of this process in `values`, an argument or a result."""
         return list(self._strategy.experimental_local_results(values))
 
     def _wait_for_values(self, values: Any) -> None:
-        """Wait until the values of each rank of this process exist.
+        """Wait until the values of each rank of this process are computed.
 
-        On the CPU `_numpy` waits without copying. On other devices an element is copied.
+        On the CPU `_numpy` waits without copying. On other devices a single element is copied.
         """
         for value in self._local_values(values):
             if "CPU" in value.backing_device:
@@ -162,10 +181,20 @@ class TensorflowProgram(Chain):
 
 
 def _all_reduce_in_loop(case: Case, strategy: Any, values: Any, turns: Any) -> tuple[Any, Any]:
-    """Repeat the all-reduce on all ranks, `turns` times.
+    """Run the all-reduce of a case on all ranks, `turns` times in a loop.
 
     The loop is around `strategy.run`, because TensorFlow allows no all-reduce in a loop inside the
-    function that a replica runs. Returns the number of turns that ran, and the result.
+    function that a replica runs.
+
+    Args:
+        case: the case.
+        strategy: the `tf.distribute` strategy over the ranks.
+        values: the starting values of all ranks.
+        turns: the number of turns of the loop, a tensor.
+
+    Returns:
+        The number of turns that ran, and the result on all ranks.
+
     """
     in_place = case.placement == Placement.IN_PLACE.value
 
@@ -182,11 +211,14 @@ def _all_reduce_in_loop(case: Case, strategy: Any, values: Any, turns: Any) -> t
 
 
 def _all_reduce_once(case: Case, strategy: Any, values: Any, turns: Any) -> tuple[Any, Any]:
-    """Do a single all-reduce without a loop; return 1, the number of turns, and the result."""
+    """Run a single all-reduce without a loop; return 1, the number of turns, and the result.
+
+    The parameters are those of `_all_reduce_in_loop`. `case` and `turns` are not used.
+    """
     return tf.constant(1), strategy.run(_all_reduce, args=(values,))
 
 
 def _all_reduce(values: Any) -> Any:
-    """Return the sum of the values of all replicas. Each replica runs this function."""
+    """Return the sum of the `values` of all replicas. Each replica runs this function."""
     context = tf.distribute.get_replica_context()
     return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(values))

@@ -1,9 +1,9 @@
 """Proves from TensorFlow's graphs that a program runs the reduction of its strategy.
 
-The executed graphs, one for each device, are what TensorFlow makes of the program after its
-optimizations. They are recorded during the first call. They have no shapes, so sizes are read from
-the traced graph, which TensorFlow made before it optimized. The program of a TPU is compiled by the
-TPU's compiler, so for TPUs only the traced graph is checked.
+A graph has nodes, which are operations. TensorFlow makes the traced graph from the program, and an
+executed graph for each device by optimizing the traced graph. The executed graphs are recorded
+during the first call. Executed graphs have no shapes, so sizes are read from the traced graph. The
+program of a TPU is compiled by the TPU's compiler, so for TPUs only the traced graph is checked.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from busbw.model.words import Clock
 
 from ..base import not_a_collective, wrong_world
 
+# The operations of TensorFlow's graphs that reduce.
 _COLLECTIVE = "CollectiveReduceV2"
 _ADDITION = "AddN"
 _TPU = "CrossReplicaSum"
 _NCCL = "NcclAllReduce"
 
 
-# What the graph must contain for a strategy: the operation that reduces, and its attribute
-# `communication_hint`, empty if the operation has no such attribute.
+# The reduction that the graph must contain, by strategy: the operation, and the value of its
+# attribute `communication_hint`, empty if the operation has no such attribute.
 _EXPECTED_REDUCTIONS = {
     "ring": (_COLLECTIVE, "ring"),
     "collective_nccl": (_COLLECTIVE, "nccl"),
@@ -37,7 +38,8 @@ _EXPECTED_REDUCTIONS = {
     "hierarchical_copy": (_ADDITION, ""),
     "tpu": (_TPU, ""),
 }
-# Of these operations there must be one for each rank; of the other operations at least one.
+# The graphs must have a node with such an operation for each rank. A single node is enough for the
+# other operations.
 _ON_EACH_RANK = (_COLLECTIVE, _NCCL)
 _REDUCING_OPS = {_COLLECTIVE, _ADDITION, _TPU, _NCCL, "CollectiveReduceV3"}
 _LOOP = "while/"
@@ -46,7 +48,8 @@ _LOOP = "while/"
 def record_executed_graphs(first_call: Callable[[], None]) -> list[Any]:
     """Call a program for the first time, and return the graphs that TensorFlow executed.
 
-    `first_call` makes the call.
+    `first_call` is a function that makes the call. Each graph is a `GraphDef` of TensorFlow. The
+    list is empty if TensorFlow recorded no graph.
     """
     from tensorflow.python.eager import context
 
@@ -62,12 +65,13 @@ def record_executed_graphs(first_call: Callable[[], None]) -> list[Any]:
 
 
 def prove(case: Case, executed_graphs: Sequence[Any], traced_graph: Any, local_ranks: int) -> Proof:
-    """Prove the program of a case from its graphs, and return the Proof.
+    """Check that the program of a case runs the expected reduction, and return the proof.
 
     Args:
         case: the case.
-        executed_graphs: the executed graphs of this process, empty if TensorFlow recorded none.
-        traced_graph: the traced graph.
+        executed_graphs: the optimized graphs that TensorFlow executed in this process; empty if
+            TensorFlow recorded no such graph.
+        traced_graph: the graph of the program before TensorFlow's optimizations.
         local_ranks: the number of ranks in this process.
 
     Raises:
@@ -96,10 +100,11 @@ def prove(case: Case, executed_graphs: Sequence[Any], traced_graph: Any, local_r
 
 
 def reducing_nodes(executed_graphs: Sequence[Any]) -> dict[str, str]:
-    """Map the name of each node that reduces to itself, in the order of the devices.
+    """Return the names of the nodes that reduce, in the form of `Program.timed_instructions`.
 
-    The result has the form of `Program.timed_instructions`, which maps the instruction that begins
-    a collective to the instruction that ends it. Here one node does both.
+    That form maps the instruction that begins a collective to the instruction that ends the
+    collective. In TensorFlow a single node begins and ends a collective, so each name is mapped to
+    itself. The nodes are in the order of their devices.
     """
     _, nodes = _nodes_and_reductions(executed_graphs)
     # Device 2 comes before device 10 because its name is shorter.
@@ -108,9 +113,11 @@ def reducing_nodes(executed_graphs: Sequence[Any]) -> dict[str, str]:
 
 
 def _check_operations(case: Case, reductions: Sequence[Any], local_ranks: int) -> None:
-    """Raise MeasuringError if nodes have a wrong operation, number, hint or size of elements.
+    """Raise MeasuringError NOT_A_COLLECTIVE if the nodes that reduce are not as expected.
 
-    `reductions` are the nodes that reduce.
+    The operation, the number of nodes, the attribute `communication_hint` and the size of an
+    element must be right. `reductions` are the nodes that reduce, and `local_ranks` is the number
+    of ranks in this process.
     """
     operation, expected_hint = _EXPECTED_REDUCTIONS[case.strategy]
     kinds = dict(Counter(node.op for node in reductions))
@@ -128,9 +135,10 @@ def _check_operations(case: Case, reductions: Sequence[Any], local_ranks: int) -
 
 
 def _check_payload_bytes(case: Case, traced_graph: Any) -> None:
-    """Raise MeasuringError if a reduction in the traced graph has a wrong size.
+    """Raise MeasuringError NOT_A_COLLECTIVE if a reduction does not have the size of the payload.
 
-    The executed graph has the same sizes, because the optimizer changes no shape.
+    The sizes are read from the traced graph. The executed graphs have the same sizes, because
+    TensorFlow's optimizations change no shape.
     """
     _, reductions = _nodes_and_reductions([traced_graph.as_graph_def(add_shapes=True)])
     for node in reductions:
@@ -143,16 +151,25 @@ def _check_payload_bytes(case: Case, traced_graph: Any) -> None:
 
 
 def _element_bytes(node: Any) -> int:
-    """Return the size in bytes of an element that the node reduces."""
+    """Return the size in bytes of an element of the values that a node of a graph reduces."""
     return int(tf.dtypes.as_dtype(node.attr["T"].type).size)
 
 
 def _check_groups(
     case: Case, reductions: Sequence[Any], nodes: Sequence[Any], local_ranks: int
 ) -> None:
-    """Raise MeasuringError if reductions are on a wrong number of devices, or over wrong groups.
+    """Raise MeasuringError if the number of devices, or of ranks in a group, is wrong.
 
-    `reductions` are the nodes that reduce, and `nodes` are all nodes of the graphs.
+    Args:
+        case: the case.
+        reductions: the nodes that reduce.
+        nodes: all nodes of the executed graphs of this process.
+        local_ranks: the number of ranks in this process.
+
+    Raises:
+        MeasuringError: WRONG_WORLD for a wrong number of devices, NOT_A_COLLECTIVE for a group with
+            a wrong number of ranks.
+
     """
     operation, _ = _EXPECTED_REDUCTIONS[case.strategy]
     if operation not in _ON_EACH_RANK:
@@ -169,10 +186,10 @@ def _check_groups(
 
 
 def _group_sizes(reductions: Sequence[Any], nodes: Sequence[Any]) -> Iterator[tuple[str, int]]:
-    """Yield the name of each reduction, and the number of ranks in its group.
+    """Yield the name of each node that reduces, and the number of ranks over which it reduces.
 
-    `nodes` are all nodes of the graphs. A reduction is left out if the number of ranks is not a
-    constant in the graphs.
+    `reductions` are the nodes that reduce, and `nodes` are all nodes of the graphs. A node is left
+    out if its number of ranks is not a constant in the graphs.
     """
     constants = {node.name: node for node in nodes if node.op == "Const"}
     for node in reductions:
@@ -182,7 +199,7 @@ def _group_sizes(reductions: Sequence[Any], nodes: Sequence[Any]) -> Iterator[tu
 
 
 def _nodes_and_reductions(graphs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Return all nodes of the graphs, and second the nodes that reduce."""
+    """Return all nodes of the graphs and of their functions, and second the nodes that reduce."""
     nodes = []
     for graph in graphs:
         nodes += graph.node

@@ -10,5 +10,8 @@ from busbw.model.case import Case
 
 
 def run_collective(case: Case, axes: tuple[str, ...], values: jax.Array) -> Any:
-    """Return the values of all ranks along `axes`, one after the other."""
+    """Return the values of all ranks along `axes` as a flat array, one rank after the other.
+
+    `case` is not used.
+    """
     return jax.lax.all_gather(values, axes, tiled=True)
