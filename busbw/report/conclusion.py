@@ -102,7 +102,7 @@ def _group_table(title: str, group: Sequence[Verdict], verbose: bool) -> Table:
     present = {id for row in rows for id, value in row.values.items() if value is not None}
     figures = (
         figure
-        for figure in figures_of(group[0])
+        for figure in dict.fromkeys(itertools.chain.from_iterable(map(figures_of, group)))
         if figure.heading and figure.id in present and (verbose or not figure.is_verbose)
     )
     published = {verdict.published.source for verdict in group if verdict.published}

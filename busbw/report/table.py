@@ -98,12 +98,11 @@ class Table:
     indent: int = 0
 
     def cells(self, row: Row) -> list[str]:
-        """Return the texts of the cells of a row. Raises KeyError if the row lacks a column."""
+        """Return the texts of the cells of a row, which may lack values of columns."""
         return [
-            self.missing_text
-            if row.values[column.id] is None
-            else column.text(row.values[column.id])
+            self.missing_text if value is None else column.text(value)
             for column in self.columns
+            for value in (row.values.get(column.id),)
         ]
 
 

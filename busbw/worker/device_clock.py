@@ -48,7 +48,8 @@ def record_device_times(
         case: the case.
         sampler: the sampler of the case's program, which makes the calls.
         run: the Run of the case by the host's clock. The new Run has other samples, and the times
-            of the recorded calls by both clocks in `clocks_s`.
+            of the recorded calls by both clocks in `clocks_s`; by the host's clock only if it is
+            positive.
         host_short_chain_s: the time of a short chain by the host's clock, in seconds.
 
     Raises:
@@ -75,17 +76,20 @@ def record_device_times(
         names=sampler.program.timed_instructions,
         all_gather=backend.all_gather,
     )
-    host_s = [sampler.slope_s(call_s, host_short_chain_s, iterations) for call_s in calls_s]
+    clocks_s = {Clock.DEVICE.value: launch_time_s(samples_s)}
+    host_s = launch_time_s(
+        [sampler.slope_s(call_s, host_short_chain_s, iterations) for call_s in calls_s]
+    )
+    # The host cannot time chains that are as short as the variation of a call.
+    if host_s > 0:
+        clocks_s[Clock.HOST.value] = host_s
     return replace(
         run,
         iterations=iterations,
         samples_s=samples_s,
         values_checked=sampler.values_checked,
         rank_times_s=rank_times_s,
-        clocks_s={
-            Clock.DEVICE.value: launch_time_s(samples_s),
-            Clock.HOST.value: launch_time_s(host_s),
-        },
+        clocks_s=clocks_s,
     )
 
 

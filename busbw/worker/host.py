@@ -336,12 +336,12 @@ def shared_gpu_variables(member: ClusterMember, environment: Mapping[str, str]) 
     if not member.shared_devices:
         return {}
     devices, index = member.shared_devices, member.index
-    visible = _visible_gpus(environment) or [str(number) for number in range(devices)]
+    visible = _visible_gpus(environment)[:devices] or [str(number) for number in range(devices)]
     name = next((name for name in _FRACTIONS if environment.get(name)), _FRACTION)
-    processes_per_device = -(-member.process_count // devices)
+    processes_per_device = -(-member.process_count // len(visible))
     return {
         "NCCL_HOSTID": f"busbw-{index}",
-        "CUDA_VISIBLE_DEVICES": visible[index % devices].strip(),
+        "CUDA_VISIBLE_DEVICES": visible[index % len(visible)].strip(),
         name: f"{float(environment.get(name) or _DEFAULT_FRACTION) / processes_per_device:.6f}",
     }
 

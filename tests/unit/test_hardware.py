@@ -40,6 +40,12 @@ def test_a_gpu_is_recognized_by_the_beginning_of_its_name(device_kind: str, know
     assert (chip.device_kind if chip else "") == known_as
 
 
+@pytest.mark.parametrize(("device_kind", "memory_gib"), [("TPU v5 lite", 16), ("NVIDIA H200", 141)])
+def test_the_memory_of_a_chip_is_in_bytes(device_kind: str, memory_gib: int) -> None:
+    chip = chip_of(device_kind)
+    assert chip and chip.memory_bytes == memory_gib * GIB
+
+
 def test_the_documentation_of_measuring_lists_exactly_the_chips_with_their_rates_and_sources() -> (
     None
 ):

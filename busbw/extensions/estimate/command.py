@@ -163,8 +163,8 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("--want-efficiency needs --compute")
     if options.dtype and options.gradient_bytes:
         raise UsageError("--dtype: expected --model or --parameters, got --gradient-bytes")
-    if options.ranks < 2:
-        raise UsageError(f"--ranks: expected 2 or more, got {options.ranks}")
+    if not 2 <= options.ranks <= costs.MAX_RANKS:
+        raise UsageError(f"--ranks: expected 2 or more, at most {costs.MAX_RANKS}")
     document = _estimate_methods(options)
     if not document.estimates:
         raise UsageError("; ".join(document.notes))

@@ -256,7 +256,7 @@ _BYTES_PER_S_OF_UNIT |= {
 _SECONDS_OF_UNIT = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
 # A larger number is a mistake, and products of such numbers would overflow.
 _GREATEST_NUMBER = 1e18
-_MOST_RANKS = 1_000_000
+MAX_RANKS = 1_000_000
 
 
 def _parse_quantity(
@@ -326,7 +326,7 @@ def parse_counts(text: str) -> list[int]:
     Raises ArgumentTypeError for other texts, and for a number above 1,000,000.
     """
     numbers = [int(part) if re.fullmatch("[0-9]{1,7}", part) else 0 for part in text.split(",")]
-    if not all(1 <= number <= _MOST_RANKS for number in numbers):
-        expected = f"whole numbers from 1 to {_MOST_RANKS}, such as 2,4"
+    if not all(1 <= number <= MAX_RANKS for number in numbers):
+        expected = f"whole numbers from 1 to {MAX_RANKS}, such as 2,4"
         raise argparse.ArgumentTypeError(f"expected {expected}, got {text[:60]!r}")
     return list(dict.fromkeys(numbers))

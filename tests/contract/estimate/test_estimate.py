@@ -192,6 +192,7 @@ def test_the_estimate_command_ends_without_an_error_message_if_its_output_pipe_i
         ("choose from 'resnet-50'", ["--model=gpt-17", *LINKED]),
         ("--dtype", ["--gradient-bytes=5MB", "--dtype=float16", *LINKED]),
         ("2 or more", ["--parameters=3", "--ranks=1", "--bandwidth=1gbe"]),
+        ("at most 1000000", ["--parameters=3", f"--ranks={10**400}", "--bandwidth=1gbe"]),
         ("required: --ranks", ["--parameters=3", "--bandwidth=1gbe"]),
         ("expected a divisor of 4", ["--parameters=3", *LINKED, "--hosts=3"]),
         ("from 1 to", ["--parameters=3", *LINKED, "--hosts=0"]),

@@ -84,6 +84,7 @@ def test_the_failure_of_a_group_names_a_killed_worker_rather_than_another_failed
 ) -> None:
     with started(bundle, worker0="out_of_memory", worker1="hang", worker2="kill") as group:
         ended = failure(group.ask(REQUEST, LONG_S, "measuring"))
+        assert group.has_ended
     assert ended.message.startswith("worker 2: the worker was killed")
 
 

@@ -8,7 +8,9 @@ import pytest
 
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import FailureKind, Outcome, SessionOutcome
-from busbw.report.conclusion import conclusion_lines, failure_logs
+from busbw.report import figures
+from busbw.report.conclusion import conclusion_lines, failure_logs, verdict_tables
+from busbw.report.table import render
 from tests.helpers import build
 
 KIB = 1024
@@ -117,3 +119,16 @@ def test_no_shown_line_of_a_worker_log_is_a_workflow_command_of_github() -> None
     failure = build.failure(FailureKind.CRASHED, message="m\n::stop-commands::x", log=text)
     (log,) = failure_logs([_failed(KIB, Outcome.FAILED, failure=failure)])
     assert not any(line.lstrip().startswith("::") or "##[" in line for line in log.lines)
+
+
+@pytest.mark.parametrize("extras", [({"load": 1.5}, {}), ({}, {"load": 1.5})])
+def test_the_column_of_an_extension_is_shown_if_only_some_cases_have_a_value(
+    extras: tuple[dict[str, float], ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = figures.Figure(
+        "load", "load", is_fitted_to_cells=True, compute=lambda verdict: verdict.extra.get("load")
+    )
+    tables = {"COLUMNS": {"load": (load,)}, "FIGURES": {}}
+    monkeypatch.setattr(figures.extensions, "load_table", tables.__getitem__)
+    verdicts = [build.verdict(extra=extra) for extra in extras]
+    assert "1.5" in "\n".join(render("text", *verdict_tables(verdicts)))

@@ -123,7 +123,8 @@ class Instruction:
         if self.op == "all-reduce-start" and self.shape.startswith("(("):
             return sum(self.array_bytes[len(self.array_bytes) // 2 :])
         if self.op.endswith("-start") and self.collective != "all-reduce":
-            return self.array_bytes[1] if len(self.array_bytes) > 1 else sum(self.array_bytes)
+            count = max(1, len(self.operands))
+            return sum(self.array_bytes[count : 2 * count] or self.array_bytes)
         return sum(self.array_bytes)
 
     @property

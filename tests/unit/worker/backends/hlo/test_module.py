@@ -29,7 +29,10 @@ CALLED = """\
 
 
 def _line(shape: str, op: str, groups: str = "{{0,1}}") -> str:
-    return f"  %x.1 = {shape} {op}(%p.0), channel_id=1, replica_groups={groups}, to_apply=%add"
+    operands = "%p.0, %p.1" if "), (" in shape else "%p.0"
+    return (
+        f"  %x.1 = {shape} {op}({operands}), channel_id=1, replica_groups={groups}, to_apply=%add"
+    )
 
 
 def _only(line: str) -> hlo.Instruction:
@@ -122,6 +125,7 @@ def test_the_result_bytes_of_a_collective_in_hlo_are_the_sum_of_the_arrays_of_it
         ("((f32[1024]{0}), f32[1024]{0})", "all-reduce-start", "all-reduce", 4096),
         ("((f32[8]{0}, f32[4]{0}), (f32[8]{0}, f32[4]{0}))", "all-reduce-start", "all-reduce", 48),
         ("(f32[256]{0}, f32[1024]{0})", "all-gather-start", "all-gather", 4096),
+        ("((f32[2]{0}, f32[4]{0}), (f32[8]{0}, f32[16]{0}))", "all-gather-start", "all-gather", 96),
         (
             "(f32[1024]{0:T(1024)}, f32[1024]{0:T(1024)S(1)}, u32[]{:S(2)}, u32[]{:S(2)})",
             "collective-permute-start",
