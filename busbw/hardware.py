@@ -9,7 +9,7 @@ most k b c; b is the bandwidth of a link. Memory with M bytes per second allows 
 that adds up allows 2 (n-1)/n L; L is the bandwidth of all links of a chip. GPUs on several hosts
 also have network cards, which carry at most L. docs/measuring.md gives the reasons.
 
-The table of chips has bandwidths that vendors state: docs/measuring.md names the source of each
+The file chips.json has bandwidths that vendors state: docs/measuring.md names the source of each
 chip, and why its bandwidths may be wrong. The bandwidth of links is the bandwidth of all links of a
 chip together, in one direction. (Vendors' 300, 600 and 900 GB/s of NVLink count both directions.)
 """
@@ -17,6 +17,7 @@ chip together, in one direction. (Vendors' 300, 600 and 900 GB/s of NVLink count
 from __future__ import annotations
 
 import enum
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -27,9 +28,6 @@ from busbw.model.case import Case
 from busbw.model.machine import EnvironmentKey, mesh_shape
 from busbw.model.verdict import Ceiling
 from busbw.model.words import MIB, rate_text
-
-_GB_PER_S = 1e9
-_GIB = 2**30
 
 
 class Confidence(enum.StrEnum):
@@ -73,82 +71,22 @@ class Chip:
     shapes: tuple[str, ...] = ()
 
 
-# The shapes of slices. _PODS has the shapes of v3; a pod of v2 has at most 16x16 chips.
-_PODS = ("2x2", "4x4", "4x8", "8x8", "8x16", "16x16", "16x32", "32x32")
-_FLAT = ("2x2", "2x4", "4x4", "4x8", "8x8", "8x16", "16x16")
-_CUBES = ("2x2x1", "2x2x2", "2x2x4", "2x4x4", "4x4x4", "4x4x8", "4x8x8", "8x8x8")
-
-
-def _tpu_chip(
-    name: str,
-    device_kind: str,
-    devices_per_chip: int,
-    shapes: tuple[str, ...],
-    memory_gib: int,
-    memory_gb_per_s: float,
-    link_gb_per_s: float,
-    confidence: Confidence,
-) -> Chip:
-    """Return a TPU, which has two links along each axis of its slices.
-
-    `memory_gb_per_s` and `link_gb_per_s` (all links together) are in units of 10^9 bytes per
-    second.
-    """
-    axes = shapes[0].count("x") + 1
-    return Chip(
-        name=name,
-        device_kind=device_kind,
-        devices_per_chip=devices_per_chip,
-        shapes=shapes,
-        memory_bytes=memory_gib * _GIB,
-        memory_bytes_per_s=memory_gb_per_s * _GB_PER_S,
-        links=2 * axes,
-        link_bytes_per_s=link_gb_per_s * _GB_PER_S,
-        confidence=confidence,
+def _read_chips() -> tuple[Chip, ...]:
+    """Return the chips in the file chips.json beside this module, which has the fields of Chip."""
+    text = Path(__file__).with_name("chips.json").read_text(encoding="utf-8")
+    return tuple(
+        Chip(
+            **{
+                **fields,
+                "shapes": tuple(fields.get("shapes", ())),
+                "confidence": Confidence(fields["confidence"]),
+            }
+        )
+        for fields in json.loads(text)
     )
 
 
-def _gpu_chip(
-    device_kind: str,
-    nvlink: int,
-    memory_gib: int,
-    memory_gb_per_s: float,
-    links: int,
-    link_gb_per_s: float,
-    confidence: Confidence,
-) -> Chip:
-    """Return a GPU with NVLink of generation `nvlink`; from the fourth on, switches can add up.
-
-    `link_gb_per_s` is the bandwidth of all links together, in units of 10^9 bytes per second.
-    """
-    return Chip(
-        device_kind=device_kind,
-        memory_bytes=memory_gib * _GIB,
-        memory_bytes_per_s=memory_gb_per_s * _GB_PER_S,
-        links=links,
-        link_bytes_per_s=link_gb_per_s * _GB_PER_S,
-        can_reduce_in_switch=nvlink >= 4,
-        confidence=confidence,
-    )
-
-
-CHIPS = (
-    # Devices per chip, shapes, memory in GiB, memory in GB/s, all links in GB/s, confidence.
-    _tpu_chip("v2", "TPU v2", 2, _PODS[:6], 16, 700, 4 * 496 / 8, Confidence.LOW),
-    _tpu_chip("v3", "TPU v3", 2, _PODS, 32, 900, 340e3 / 1024, Confidence.LOW),
-    _tpu_chip("v4", "TPU v4", 1, _CUBES, 32, 1200, 270, Confidence.HIGH),
-    _tpu_chip("v5e", "TPU v5 lite", 1, _FLAT, 16, 819, 200, Confidence.HIGH),
-    _tpu_chip("v5p", "TPU v5", 1, _CUBES, 95, 2765, 600, Confidence.HIGH),
-    _tpu_chip("v6e", "TPU v6 lite", 1, _FLAT, 32, 1600, 400, Confidence.HIGH),
-    _tpu_chip("tpu7x", "TPU7x", 2, _CUBES, 192, 7380, 600, Confidence.MEDIUM),
-    # Generation of NVLink, memory in GiB, memory in GB/s, number of links, all links in GB/s.
-    _gpu_chip("NVIDIA V100-SXM2", 2, 32, 900, 6, 150, Confidence.MEDIUM),
-    _gpu_chip("NVIDIA A100-SXM4", 3, 80, 2039, 12, 300, Confidence.HIGH),
-    _gpu_chip("NVIDIA H100 80GB HBM3", 4, 80, 3350, 18, 450, Confidence.HIGH),
-    _gpu_chip("NVIDIA H200", 4, 141, 4800, 18, 450, Confidence.HIGH),
-    _gpu_chip("NVIDIA B200", 5, 180, 8000, 18, 900, Confidence.MEDIUM),
-    _gpu_chip("NVIDIA GB200", 5, 186, 8000, 18, 900, Confidence.MEDIUM),
-)
+CHIPS = _read_chips()
 
 
 def chip_of(device_kind: str) -> Chip | None:
