@@ -18,8 +18,8 @@ from busbw import grid, wire
 from busbw.frameworks import FRAMEWORKS
 from busbw.metrics import parse_payload
 from busbw.model.case import Case, CaseSpec
-from busbw.model.machine import ClusterMember
-from busbw.model.words import MIB, Device, payload_text
+from busbw.model.machine import GroupMember
+from busbw.model.words import MIB, DeviceClass, payload_text
 from busbw.worker import host, process
 from busbw.worker.backends.base import Backend, MeasuringError
 
@@ -40,7 +40,7 @@ class OpenBackend:
     """
 
     def __init__(
-        self, framework: str, device: Device, ranks: int, member: ClusterMember | None
+        self, framework: str, device: DeviceClass, ranks: int, member: GroupMember | None
     ) -> None:
         for name, value in FRAMEWORKS[framework].environment.items():
             os.environ.setdefault(name, value)
@@ -54,7 +54,7 @@ class OpenBackend:
         self.backend: Backend = load(framework, device, ranks, member)
         # In a group the driver would merge the probes of all processes, which are equal.
         probe = self.backend.probe()
-        self._target = grid.choose_target(
+        self._target = grid.choose_devices(
             device=device, ranks=ranks, probes=[probe], named_frameworks=[]
         )
 
@@ -180,11 +180,11 @@ _TASKS: Mapping[str, Callable[[OpenBackend, Mapping[str, Any]], dict[str, Any]]]
 
 def main(text: str) -> None:
     request = json.loads(text)
-    process.tie_to_parent(request["parent"])
+    process.end_with_parent(request["parent"])
     member = request.get("member")
-    member = wire.from_json(ClusterMember, member, "member") if member else None
+    member = wire.from_json(GroupMember, member, "member") if member else None
     open_backend = OpenBackend(
-        request["framework"], Device(request["device"]), request["ranks"], member
+        request["framework"], DeviceClass(request["device"]), request["ranks"], member
     )
     print(json.dumps(_TASKS[request["task"]](open_backend, request)), flush=True)
     # A normal exit would wait for the end of the other process.

@@ -13,7 +13,7 @@ import sys
 from busbw import cli
 
 # The exit code that a shell gives to a program killed by SIGPIPE, as before `| head`.
-_READER_LEFT = 141
+_EXIT_CODE_OF_SIGPIPE = 141
 
 
 def main() -> int:
@@ -23,7 +23,7 @@ def main() -> int:
         if isinstance(stream, io.TextIOWrapper):
             # Names of files need not be valid text.
             stream.reconfigure(errors="backslashreplace")
-            write = functools.partial(cli.write_without_commands, stream.write)
+            write = functools.partial(cli.write_escaped, stream.write)
             stream.write = write  # type: ignore[method-assign]
     try:
         code = cli.main()
@@ -31,7 +31,7 @@ def main() -> int:
     except BrokenPipeError:
         # Else Python would report it again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = _READER_LEFT
+        code = _EXIT_CODE_OF_SIGPIPE
     except KeyboardInterrupt:
         sys.stderr.write("busbw: interrupted\n")
         sys.stderr.flush()

@@ -24,11 +24,11 @@ from busbw.model.machine import (
     group_ranks_along_axes,
     mesh_shape,
 )
-from busbw.model.words import Clock, Device, payload_text
+from busbw.model.words import Clock, DeviceClass, payload_text
 
 _MAX_REASON_CHARACTERS = 120
 
-AUTO_ORDER = (Device.TPU, Device.GPU, Device.CPU)
+DEVICE_PREFERENCE = (DeviceClass.TPU, DeviceClass.GPU, DeviceClass.CPU)
 
 
 def select_specs(request: GridOptions) -> tuple[CaseSpec, ...]:
@@ -152,7 +152,7 @@ def _select_supported(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Target:
+class MeasuredDevices:
     """The class of device on which a session measures, with each framework's devices of this class.
 
     Attributes:
@@ -164,7 +164,7 @@ class Target:
 
     """
 
-    device: Device
+    device: DeviceClass
     reason: str
     not_found: tuple[str, ...] = ()
     device_sets: Mapping[str, DeviceSet] = field(default_factory=dict)
@@ -175,10 +175,10 @@ class Target:
 
         If `spec` names no mesh, the key has the shape of the devices.
         """
-        key = self.slice_key(spec)
+        key = self.key_with_device_shape(spec)
         return replace(key, mesh=spec.mesh or key.mesh)
 
-    def slice_key(self, spec: CaseSpec) -> EnvironmentKey:
+    def key_with_device_shape(self, spec: CaseSpec) -> EnvironmentKey:
         """Return the environment key of the case of `spec`, with the shape of the devices as mesh.
 
         The shape of the devices is the shape of their slice. The key has no mesh if only some of
@@ -195,13 +195,13 @@ class Target:
         return GridError(f"{framework} does not reach the {device}: {reason}")
 
 
-def choose_target(
+def choose_devices(
     *,
-    device: Device | None,
+    device: DeviceClass | None,
     ranks: int | None,
     probes: Sequence[Probe],
     named_frameworks: Sequence[str],
-) -> Target:
+) -> MeasuredDevices:
     """Return the devices on which the session measures.
 
     Args:
@@ -215,11 +215,11 @@ def choose_target(
         GridError: No class of device can be used, or a named framework does not reach the devices.
 
     """
-    reasons_by_device: dict[Device, str] = {}
-    for candidate in (device,) if device else AUTO_ORDER:
+    reasons_by_device: dict[DeviceClass, str] = {}
+    for candidate in (device,) if device else DEVICE_PREFERENCE:
         sets, reasons = _reachable_devices(candidate, ranks, probes)
         if sets:
-            target = Target(
+            target = MeasuredDevices(
                 device=candidate,
                 reason="requested"
                 if device
@@ -238,7 +238,9 @@ def choose_target(
 
 
 def _choice_reason(
-    chosen_device: Device, reasons_by_device: Mapping[Device, str], probes: Sequence[Probe]
+    chosen_device: DeviceClass,
+    reasons_by_device: Mapping[DeviceClass, str],
+    probes: Sequence[Probe],
 ) -> str:
     """Return the reason for the choice of a class of device, for the header of a session.
 
@@ -253,7 +255,7 @@ def _choice_reason(
 
 
 def _reachable_devices(
-    device: Device, ranks: int | None, probes: Sequence[Probe]
+    device: DeviceClass, ranks: int | None, probes: Sequence[Probe]
 ) -> tuple[dict[str, DeviceSet], dict[str, str]]:
     """Return the devices of a class by framework, and the reasons of the other frameworks.
 
@@ -264,14 +266,14 @@ def _reachable_devices(
     for probe in probes:
         devices = next((d for d in probe.devices if d.device is device), None)
         if devices is None:
-            reason = probe.missing.get(device.value, "not found")
+            reason = probe.reason_by_missing_device.get(device.value, "not found")
             shown = reason[:_MAX_REASON_CHARACTERS]
             reasons[probe.framework] = shown if shown == reason else f"{shown}..."
         elif devices.ranks < 2:
             reasons[probe.framework] = _single_rank_text(devices, probe.framework)
         elif ranks is not None and ranks > devices.ranks and not devices.any_ranks:
             reasons[probe.framework] = (
-                f"{devices.ranks} ranks ({devices.device_kind}), {ranks} asked for"
+                f"{devices.ranks} ranks ({devices.device_kind}), {ranks} requested"
             )
         else:
             sets[probe.framework] = devices
@@ -284,21 +286,21 @@ def _single_rank_text(devices: DeviceSet, framework: str) -> str:
     For a GPU that processes can share, the text says how it could be measured.
     """
     text = f"{devices.ranks} rank ({devices.device_kind}), two are needed"
-    if devices.device is Device.TPU:
+    if devices.device is DeviceClass.TPU:
         return f"{text}, and two processes cannot share a chip: libtpu belongs to one process"
-    if devices.device is Device.GPU and FRAMEWORKS[framework].can_share_devices:
+    if devices.device is DeviceClass.GPU and FRAMEWORKS[framework].can_share_devices:
         return f"{text}; without --ranks and --processes two processes share it"
     return text
 
 
-def resolve_case(spec: CaseSpec, target: Target) -> tuple[Case, EnvironmentKey]:
+def resolve_case(spec: CaseSpec, target: MeasuredDevices) -> tuple[Case, EnvironmentKey]:
     """Return the Case of `spec` on the devices of `target`, and its environment key.
 
     Raises GridError if the framework does not reach these devices, or they do not allow the case.
     """
     if spec.framework not in target.device_sets:
         raise target.unreached_error(spec.framework)
-    case, key = case_and_key(spec, target)
+    case, key = resolve_case_without_hosts(spec, target)
     try:
         if spec.mesh:
             check_mesh_hosts(spec.mesh, key.hosts, key.processes)
@@ -307,14 +309,16 @@ def resolve_case(spec: CaseSpec, target: Target) -> tuple[Case, EnvironmentKey]:
     return case, key
 
 
-def case_and_key(spec: CaseSpec, target: Target) -> tuple[Case, EnvironmentKey]:
+def resolve_case_without_hosts(
+    spec: CaseSpec, target: MeasuredDevices
+) -> tuple[Case, EnvironmentKey]:
     """Return the Case of `spec` and its environment key, without a check of the hosts.
 
     Raises GridError if the mesh, the strategy, the clock or the payload is impossible on the
     devices of `target`. `resolve_case` also checks whether the axes of the mesh fit the hosts.
     """
     devices, key = target.device_sets[spec.framework], target.key(spec)
-    if spec.is_sized:
+    if spec.is_single_collective:
         mesh_ranks = math.prod(mesh_shape(spec.mesh)) if spec.mesh else key.ranks
         if mesh_ranks != key.ranks:
             raise GridError(
@@ -322,7 +326,7 @@ def case_and_key(spec: CaseSpec, target: Target) -> tuple[Case, EnvironmentKey]:
                 f"({devices.device.value.upper()}); --ranks says how many to use"
             )
         strategy = _resolve_strategy(spec, devices)
-        clock = _chosen_clock(spec, devices)
+        clock = _resolve_clock(spec, devices)
         program = devices.program
         check_equal_blocks(replace(spec, mesh=key.mesh), key.ranks)
     else:
@@ -356,7 +360,7 @@ def _resolve_strategy(spec: CaseSpec, devices: DeviceSet) -> str:
     return strategy
 
 
-def _chosen_clock(spec: CaseSpec, devices: DeviceSet) -> Clock:
+def _resolve_clock(spec: CaseSpec, devices: DeviceSet) -> Clock:
     """Return the requested clock, or the default clock of `devices`.
 
     Raises GridError if the requested clock cannot be read on these devices.

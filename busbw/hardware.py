@@ -27,7 +27,7 @@ from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case
 from busbw.model.machine import EnvironmentKey, mesh_shape
 from busbw.model.verdict import Ceiling
-from busbw.model.words import MIB, rate_text
+from busbw.model.words import MIB, bandwidth_text
 
 
 class Confidence(enum.StrEnum):
@@ -171,7 +171,7 @@ def ceiling_of_all_links(key: EnvironmentKey, case: Case) -> Ceiling | None:
     return Ceiling(
         bytes_per_s=most_bytes_per_s,
         most_bytes_per_s=most_bytes_per_s,
-        text=f"all {chip.links} links of {rate_text(chip.link_bytes_per_s / chip.links)} "
+        text=f"all {chip.links} links of {bandwidth_text(chip.link_bytes_per_s / chip.links)} "
         "of every chip at once, whatever the shape"
         f"{', doubled for what is not known' if is_doubled else ''}",
         sure=True,
@@ -193,7 +193,8 @@ def _torus_ceiling(chip: Chip, key: EnvironmentKey, algorithm: Mapping[str, str]
     links_of_algorithm = min(used_links, colors * chips) if colors else used_links
     factor = (key.ranks - 1) / key.ranks / (chips - 1)
     mean = (
-        f"{used_links / chips:.2g} of {chip.links} links of {rate_text(bytes_per_s_of_link)} in use"
+        f"{used_links / chips:.2g} of {chip.links} links of "
+        f"{bandwidth_text(bytes_per_s_of_link)} in use"
     )
     chosen = f", {colors} colors" if links_of_algorithm < used_links else ""
     return Ceiling(
@@ -213,7 +214,7 @@ def _switch_ceiling(chip: Chip, key: EnvironmentKey, case: Case) -> Ceiling | No
     return Ceiling(
         bytes_per_s=chip.link_bytes_per_s,
         most_bytes_per_s=max(chip.link_bytes_per_s, with_switch if in_switch else 0.0),
-        text=f"links: {chip.links} of {rate_text(chip.link_bytes_per_s / chip.links)}",
+        text=f"links: {chip.links} of {bandwidth_text(chip.link_bytes_per_s / chip.links)}",
         sure=chip.confidence is Confidence.HIGH,
         in_switch=in_switch,
     )
@@ -251,5 +252,5 @@ def _limit_by_memory(ceiling: Ceiling, chip: Chip, case: Case) -> Ceiling:
         ceiling,
         bytes_per_s=bytes_per_s,
         most_bytes_per_s=max(bytes_per_s, ceiling.most_bytes_per_s),
-        text=f"memory of {rate_text(chip.memory_bytes_per_s / chip.devices_per_chip)}",
+        text=f"memory of {bandwidth_text(chip.memory_bytes_per_s / chip.devices_per_chip)}",
     )

@@ -8,7 +8,7 @@ from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case
 from busbw.model.words import payload_text
 
-GB = 1e9
+BYTES_PER_GB = 1e9
 
 # A size of MB would be ambiguous: 10^6 bytes or 2^20.
 SIZE_GRAMMAR = "a whole number of bytes with K, M or G for 1024, 1024^2, 1024^3, and no B"
@@ -80,7 +80,7 @@ def algbw_gb_per_s(payload_bytes: int, seconds: float) -> float:
     `payload_bytes` is the larger of a rank's input and output buffer, and `seconds` is the time of
     a collective.
     """
-    return payload_bytes / seconds / GB
+    return payload_bytes / seconds / BYTES_PER_GB
 
 
 def bus_factor_of(collective: str, ranks: int) -> float:

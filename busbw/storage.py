@@ -54,7 +54,7 @@ class LockedError(Exception):
 
 @contextlib.contextmanager
 def reraise_as(
-    error_type: type[Exception], *kinds: type[Exception], where: str = ""
+    error_type: type[Exception], *caught_types: type[Exception], where: str = ""
 ) -> Iterator[None]:
     """Raise `error_type` in place of the exceptions of types `kinds` in the ``with`` block.
 
@@ -62,12 +62,12 @@ def reraise_as(
     """
     try:
         yield
-    except kinds as error:
+    except caught_types as error:
         raise error_type(f"{where}{error_text(error)}") from error
 
 
-def read(path: Path, most_bytes: int = MAX_DOCUMENT_BYTES) -> bytes:
-    """Return the content of a regular file of at most `most_bytes` bytes.
+def read(path: Path, max_bytes: int = MAX_DOCUMENT_BYTES) -> bytes:
+    """Return the content of a regular file of at most `max_bytes` bytes.
 
     Raises InputError if the file cannot be read or is not regular, and TooLargeError if it has more
     bytes.
@@ -81,13 +81,13 @@ def read(path: Path, most_bytes: int = MAX_DOCUMENT_BYTES) -> bytes:
             # A file can grow while it is read, and files of /proc have a size of 0.
             content = (
                 file.read(status.st_size + MAX_DOCUMENT_BYTES)
-                if status.st_size <= most_bytes
+                if status.st_size <= max_bytes
                 else None
             )
     except (OSError, ValueError) as error:
         raise InputError(getattr(error, "strerror", None) or str(error)) from error
-    if content is None or len(content) > min(most_bytes, status.st_size + MAX_DOCUMENT_BYTES - 1):
-        raise TooLargeError(f"has more than {most_bytes} bytes")
+    if content is None or len(content) > min(max_bytes, status.st_size + MAX_DOCUMENT_BYTES - 1):
+        raise TooLargeError(f"has more than {max_bytes} bytes")
     return content
 
 
@@ -111,11 +111,11 @@ def check_no_dangling_link(path: Path) -> None:
             raise InputError(f"{link} is a link to nothing")
 
 
-def gunzip(content: bytes, most_bytes: int = MAX_DOCUMENT_BYTES) -> bytes:
+def gunzip(content: bytes, max_bytes: int = MAX_DOCUMENT_BYTES) -> bytes:
     """Return the unpacked `content` if gzip packed it, and otherwise `content` itself.
 
     Raises InputError if the packed content is damaged, and TooLargeError if it unpacks to more than
-    `most_bytes` bytes.
+    `max_bytes` bytes.
     """
     if content[:2] != b"\x1f\x8b":
         return content
@@ -124,9 +124,9 @@ def gunzip(content: bytes, most_bytes: int = MAX_DOCUMENT_BYTES) -> bytes:
         reraise_as(InputError, EOFError, OSError, zlib.error, where=where),
         gzip.open(io.BytesIO(content)) as file,
     ):
-        unpacked = file.read(most_bytes + 1)
-    if len(unpacked) > most_bytes:
-        raise TooLargeError(f"unpacks to more than {most_bytes} bytes")
+        unpacked = file.read(max_bytes + 1)
+    if len(unpacked) > max_bytes:
+        raise TooLargeError(f"unpacks to more than {max_bytes} bytes")
     return unpacked
 
 

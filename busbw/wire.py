@@ -30,7 +30,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 # The version of every kind of document that is read again.
-VERSION = 1
+DOCUMENT_VERSION = 1
 
 _LARGEST_WHOLE = 2**63
 
@@ -139,9 +139,9 @@ def check_document(document: Any, name: str, remedy: str) -> None:
     if not isinstance(document, dict):
         raise WireError(f"document: expected an object, got {_short_repr(document)}")
     kind, version = document.get("document"), document.get("version")
-    if kind != name or type(version) is not int or version != VERSION:
+    if kind != name or type(version) is not int or version != DOCUMENT_VERSION:
         text = f"this says {_short_repr(kind)} of version {_short_repr(version)}"
-        raise WireError(f"{text}; expected {name!r} of version {VERSION}: {remedy}")
+        raise WireError(f"{text}; expected {name!r} of version {DOCUMENT_VERSION}: {remedy}")
 
 
 def to_json(value: Any, *, is_brief: bool = False) -> Any:

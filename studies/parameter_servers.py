@@ -27,7 +27,7 @@ from studies.report import Report, table_lines
 
 BATCH = 100
 RATE = 0.125
-HIDDEN = 128
+HIDDEN_VALUE = 128
 _POLL_S = 0.1
 _LEAST_ACCURACY = 0.6
 
@@ -147,9 +147,9 @@ def _load_enlarged_digits() -> list[tuple[Any, Any]]:
 def _initial_weights() -> list[Any]:
     """Return the weights and biases of both layers, the same random values for each row."""
     generator = np.random.default_rng(0)
-    shapes = ((28 * 28, HIDDEN), (HIDDEN, 10))
+    shapes = ((28 * 28, HIDDEN_VALUE), (HIDDEN_VALUE, 10))
     hidden, output = (generator.standard_normal(shape) / np.sqrt(shape[0]) for shape in shapes)
-    weights = (hidden, np.zeros(HIDDEN), output, np.zeros(10))
+    weights = (hidden, np.zeros(HIDDEN_VALUE), output, np.zeros(10))
     return [value.astype(np.float32) for value in weights]
 
 
@@ -169,7 +169,10 @@ def _train_with_optional_servers(epochs: int, has_servers: bool) -> Any:
     training_data, test_data = _load_enlarged_digits()
 
     def network() -> Any:
-        inputs, hidden = keras.Input((28 * 28,)), keras.layers.Dense(HIDDEN, activation="relu")
+        inputs, hidden = (
+            keras.Input((28 * 28,)),
+            keras.layers.Dense(HIDDEN_VALUE, activation="relu"),
+        )
         model = keras.Sequential([inputs, hidden, keras.layers.Dense(10)])
         model.set_weights(_initial_weights())
         return model

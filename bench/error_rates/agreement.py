@@ -9,16 +9,16 @@ import numpy as np
 from busbw.judge.lasting_losses import deviation_of_accepted_session
 from busbw.judge.levels import build_history
 from busbw.judge.policy import POLICIES
-from busbw.judge.series import CaseTimes, History
+from busbw.judge.series import CaseTimes, ReplayedHistory
 from busbw.model.case import Case
 from busbw.model.machine import Protocol
-from busbw.model.words import KIB, Device
+from busbw.model.words import KIB, DeviceClass
 
 from .arrays import Array
 from .batched import Judge, Outcomes
 from .devices import (
     Devices,
-    Loss,
+    LastingLoss,
     Noise,
     loss_in_all_cases,
     loss_in_large_payloads,
@@ -26,13 +26,13 @@ from .devices import (
 )
 from .session import JudgedSession, Times, append_to_history, judge
 
-POLICY = POLICIES[Device.TPU]
+POLICY = POLICIES[DeviceClass.TPU]
 _FRAMEWORKS = ("jax", "tensorflow")
 _DTYPES = ("float32", "bfloat16", "float16", "int32", "int8")
 
 _NO_LOSS = loss_in_all_cases(0.0, 0)
 # The noise of the devices and the loss of their sessions, by name.
-KINDS: Mapping[str, tuple[Noise, Loss]] = {
+KINDS: Mapping[str, tuple[Noise, LastingLoss]] = {
     "quiet": (Noise(), _NO_LOSS),
     "one slower": (Noise(session_deviation=0.01, launch_deviation=0.01), loss_in_one_case(0.05, 5)),
     "all slower": (Noise(), loss_in_all_cases(0.03, 5)),
@@ -118,7 +118,7 @@ def rows(
 
 
 def _compare_sessions(
-    devices: Devices, loss: Loss, sessions: int, noisy_period: int, automatic: bool
+    devices: Devices, loss: LastingLoss, sessions: int, noisy_period: int, automatic: bool
 ) -> Iterator[str]:
     """Yield a text for each session of each device: the differences, or "" if both rules agree.
 
@@ -154,7 +154,7 @@ def _times_s(cases: Sequence[Case], times: Array) -> Times:
 
 def _first_session(
     cases: Sequence[Case], accepted_times: Array, devices: Devices, device: int
-) -> History:
+) -> ReplayedHistory:
     """Return the history of one device after its accepted session.
 
     `accepted_times` are the log times by case and launch. `device` is the index of the device.
@@ -167,7 +167,11 @@ def _first_session(
 
 
 def _differences(
-    judged: JudgedSession, outcomes: Outcomes, cases: Sequence[Case], device: int, history: History
+    judged: JudgedSession,
+    outcomes: Outcomes,
+    cases: Sequence[Case],
+    device: int,
+    history: ReplayedHistory,
 ) -> list[str]:
     """Name the decisions on a device that differ between the product and the batched rule.
 

@@ -14,11 +14,11 @@ from types import SimpleNamespace
 import numpy as np
 
 from busbw.judge.policy import (
-    AUTO_DRAWN_SHARE,
     AUTO_LIMIT_SHARE,
-    AUTO_MIN_SESSIONS,
-    AUTO_WHOLE_SESSION_EVERY,
-    SINGLE_LAUNCH_VARIANCE_RATIO,
+    AUTO_MIN_SESSION_COUNT,
+    AUTO_RANDOM_CASE_SHARE,
+    AUTO_WHOLE_SESSION_INTERVAL,
+    THREE_TO_SINGLE_LAUNCH_VARIANCE_RATIO,
     Rule,
 )
 
@@ -119,15 +119,15 @@ class Judge:
         slower = look.suspected & (np.median(times[..., -3:], -1) - look.shift > suspicion)
         slower &= look.off > look.limit
         by_fastest = look.fastest_now - look.fastest - look.shift + look.level
-        slower &= by_fastest > _partial_limit(look, self.rule.fastest_limit_share)
+        slower &= by_fastest > _partial_limit(look, self.rule.fastest_launch_limit_share)
         look.slower = slower
         look.improved = ~slower & (look.off < look.faster)
         return self._decide(look, *self._latest(look))
 
     def _draw_whole(self, shape: tuple[int, ...]) -> Array:
         """Return which cases get three launches whatever their first launch shows."""
-        if self.automatic and self.cases.count % AUTO_WHOLE_SESSION_EVERY:
-            return self.random.random(shape) < AUTO_DRAWN_SHARE
+        if self.automatic and self.cases.count % AUTO_WHOLE_SESSION_INTERVAL:
+            return self.random.random(shape) < AUTO_RANDOM_CASE_SHARE
         return np.ones(shape, bool)
 
     def _find_undecided(self, look: SimpleNamespace) -> Array:
@@ -139,7 +139,7 @@ class Judge:
         shared_lost = (self.shared.loss > 0) | (look.shared > AUTO_LIMIT_SHARE * look.shared_limit)
         shared_lost |= self.shared.window(shared, self.together & calm).loss > 0
         unsafe = (look.off > AUTO_LIMIT_SHARE * look.limit) | (look.off < look.faster)
-        few = self.cases.n < AUTO_MIN_SESSIONS
+        few = self.cases.n < AUTO_MIN_SESSION_COUNT
         wide = (look.noise[1] > 1)[:, None]
         return np.asarray(unsafe | lost | self._by_case(shared_lost) | few | wide)
 
@@ -186,7 +186,7 @@ class Judge:
         by_session = cases.squares(cases.n, mean)
         launches = cases.recent(2, cases.n) + squares
         weights = cases.recent(3, cases.n) + freedom
-        least = rule.min_deviation**2
+        least = rule.min_launch_stddev**2
         launch = clipped_mean(
             np.maximum(launches / weights, least), weights, rule.max_variance_ratio
         )
@@ -198,12 +198,14 @@ class Judge:
         total = weights + rule.neighbour_weight * around[1]
         share = np.minimum(1.0, rule.max_launch_degrees_of_freedom / total)
         scaled = share * (launches + rule.neighbour_weight * around[0])
-        squares = rule.pooled_degrees_of_freedom * launch[:, None] + scaled
-        freedom = rule.pooled_degrees_of_freedom + share * total
+        squares = rule.max_pooled_degrees_of_freedom * launch[:, None] + scaled
+        freedom = rule.max_pooled_degrees_of_freedom + share * total
         session = self._session_variance(by_session, residuals, launch, squares / freedom)
         squares = squares * (session / launch)[:, None]
         variance = (squares + by_session) / (freedom + residuals)
-        once_more = np.where(single, 1 / SINGLE_LAUNCH_VARIANCE_RATIO, 1.0) + 1 / cases.n_recent
+        once_more = (
+            np.where(single, 1 / THREE_TO_SINGLE_LAUNCH_VARIANCE_RATIO, 1.0) + 1 / cases.n_recent
+        )
         return SimpleNamespace(
             level=level,
             fastest=fastest,
@@ -233,7 +235,7 @@ class Judge:
         ratio = variance / by_launches / median_of_chi_squared(residuals)
         most = rule.max_variance_ratio * masked_median(ratio, residuals > 0)[:, None]
         pooled = np.minimum(variance, most * by_launches) * residuals
-        prior = np.where(self.quiet <= rule.max_prior_session_count, rule.prior_deviation**2, 0.0)
+        prior = np.where(self.quiet <= rule.max_prior_session_count, rule.prior_stddev**2, 0.0)
         total = rule.prior_degrees_of_freedom * np.maximum(
             prior, rule.min_session_to_launch_variance_ratio * launch
         ) + pooled.sum(1)
@@ -296,7 +298,7 @@ class Judge:
     def _shared_part(self, look: SimpleNamespace, value: Array, number: int) -> tuple[Array, ...]:
         """Return the shared part of framework `number`, its deviation, prior variance and level."""
         rule, cases, count = self.rule, self.frameworks[number], self.lengths[number]
-        prior = np.full(len(value), rule.prior_shared_deviation**2)
+        prior = np.full(len(value), rule.prior_shared_stddev**2)
         if self.together[number]:
             levels, _, mean = self.shared.level(self.shared.n)
             level, n = levels[:, number], self.shared.n_recent[:, number]
@@ -334,14 +336,14 @@ class Judge:
         earlier = self.cases.recent(2, self.cases.n), self.cases.recent(3, self.cases.n)
         before, after = (
             clipped_mean(
-                np.maximum(squares / np.maximum(freedom, 1), rule.min_deviation**2),
+                np.maximum(squares / np.maximum(freedom, 1), rule.min_launch_stddev**2),
                 freedom,
                 rule.max_variance_ratio,
             )
             for squares, freedom in (earlier, first)
         )
         launches = np.sqrt(after / before) > rule.noisy_ratio
-        wide = ratio > 1 + (rule.widening_ratio - 1) * chance * usual
+        wide = ratio > 1 + (rule.min_noise_ratio_for_widening - 1) * chance * usual
         noisy = wide & ((ratio > 1 + (least - 1) * chance) | launches)
         return noisy, np.where(wide, rule.widening_factor * ratio, 1.0)
 

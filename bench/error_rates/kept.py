@@ -19,12 +19,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from busbw.history.files import Line, read_all_machines
+from busbw.history.files import HistoryLine, read_all_machines
 from busbw.judge.levels import build_history
 from busbw.judge.policy import POLICIES
 from busbw.judge.series import CaseTimes
 from busbw.model.case import Case
-from busbw.model.words import Device, plural
+from busbw.model.words import DeviceClass, plural
 
 from .session import LAUNCHES, JudgedSession, Times, judge
 from .shares import interval, percent, row
@@ -38,18 +38,18 @@ _BETWEEN, _CHOICES = (1, 2, 5), 500
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Session:
+class StoredSession:
     """A recorded session: its beginning, its device, and the times of its launches by case.
 
     `confirming_times_s` are the times of the launches that confirm a suspicion, in seconds by case.
     """
 
     began: datetime
-    device: Device
+    device: DeviceClass
     times_s: Times
     confirming_times_s: Times
 
-    def select_cases(self, cases: Sequence[Case]) -> Session:
+    def select_cases(self, cases: Sequence[Case]) -> StoredSession:
         """Return the session without all other cases."""
         times_s = {case: self.times_s[case] for case in cases}
         return replace(
@@ -59,16 +59,16 @@ class Session:
         )
 
 
-def read(folder: Path) -> list[Session]:
+def read(folder: Path) -> list[StoredSession]:
     """Read the sessions that have enough launches of every case, oldest first.
 
     If some of them have later launches, only these sessions are returned.
     """
-    by_session: dict[str, list[Line]] = {}
+    by_session: dict[str, list[HistoryLine]] = {}
     for machine in read_all_machines(folder).values():
         for line in machine:
             by_session.setdefault(line.session, []).append(line)
-    sessions: list[Session] = []
+    sessions: list[StoredSession] = []
     for lines in sorted(by_session.values(), key=lambda lines: lines[0].began):
         began, device = lines[0].began, lines[0].device
         times_s = {line.case: tuple(us / 1e6 for us in line.times_us) for line in lines}
@@ -77,7 +77,7 @@ def read(folder: Path) -> list[Session]:
             last = {case: launches[-LAUNCHES:] for case, launches in times_s.items()}
             confirming_times_s = last if fewest > 2 * LAUNCHES else {}
             sessions.append(
-                Session(
+                StoredSession(
                     began=began,
                     device=device,
                     times_s=times_s,
@@ -95,7 +95,7 @@ def read(folder: Path) -> list[Session]:
 
 
 def judge_last_session(
-    sessions: Sequence[Session], time_factors: Mapping[Case, float]
+    sessions: Sequence[StoredSession], time_factors: Mapping[Case, float]
 ) -> JudgedSession:
     """Judge the last of some sessions; the first was accepted, and the others are its history.
 
@@ -121,7 +121,7 @@ def judge_last_session(
     return judge(build_history(stored, policy, measured_cases=times_s), times_s, policy)
 
 
-def rows(sessions: Sequence[Session]) -> Iterator[str]:
+def rows(sessions: Sequence[StoredSession]) -> Iterator[str]:
     """Yield the table: rows for all payloads, then for later sessions, then for few payloads."""
     yield row("sizes", "question", "answers", "share (95 %)")
     yield row(*["---"] * 4)
@@ -144,7 +144,9 @@ def rows(sessions: Sequence[Session]) -> Iterator[str]:
         yield row(str(sizes), question, f"{hits} of {among}", share)
 
 
-def _draw_few_cases(pairs: Sequence[tuple[Session, Session]]) -> Iterator[tuple[Session, Session]]:
+def _draw_few_cases(
+    pairs: Sequence[tuple[StoredSession, StoredSession]],
+) -> Iterator[tuple[StoredSession, StoredSession]]:
     """Yield each pair of sessions several times, each time with a few random cases."""
     generator = random.Random(1)
     for accepted, session in pairs:
@@ -154,7 +156,7 @@ def _draw_few_cases(pairs: Sequence[tuple[Session, Session]]) -> Iterator[tuple[
 
 
 def _count_answers(
-    pairs: Sequence[tuple[Session, Session]], *, is_few: bool
+    pairs: Sequence[tuple[StoredSession, StoredSession]], *, is_few: bool
 ) -> Iterator[tuple[str, int, int]]:
     red = sum(judge_last_session(pair, {}).is_red for pair in pairs)
     yield "unchanged: red for any reason", red, len(pairs)

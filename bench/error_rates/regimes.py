@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from busbw.judge.policy import POLICIES
-from busbw.model.words import Device
+from busbw.model.words import DeviceClass
 
 from .arrays import Array
 from .batched import Judge, Outcomes
 from .devices import (
     LARGE,
     Devices,
-    Loss,
+    LastingLoss,
     Noise,
     loss_in_all_cases,
     loss_in_large_payloads,
@@ -28,7 +28,7 @@ from .devices import (
 )
 from .shares import interval, percent, row
 
-RULE = POLICIES[Device.TPU].rule
+RULE = POLICIES[DeviceClass.TPU].rule
 HALF, ONE = Noise(), Noise(session_deviation=0.01, launch_deviation=0.01)
 
 # The factors by which a session multiplies the noise between sessions and between launches.
@@ -79,7 +79,7 @@ class Regime:
     name: str
     noise: Noise = HALF
     sessions: int = 30
-    loss: Loss = lambda session, devices: 0.0
+    loss: LastingLoss = lambda session, devices: 0.0
     noise_factors: Callable[[int], Factors] = lambda session: (1.0, 1.0)
     count: Count
     expected: str = ""
@@ -107,7 +107,7 @@ class Regime:
 # Losses, by session.
 
 
-def _scattered_loss(increase: float, payload_count: int) -> Loss:
+def _scattered_loss(increase: float, payload_count: int) -> LastingLoss:
     """Return a loss of `payload_count` random payloads of both frameworks, from session 6 on."""
 
     def loss(session: int, devices: Devices) -> Any:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from busbw.judge.decision import decide_direction
 from busbw.judge.lasting_losses import Assessment, append_session, assess_session
-from busbw.judge.levels import decided_cases
+from busbw.judge.levels import cases_decided_by_first_launch
 from busbw.judge.noise import find_two_neighbours
 from busbw.judge.policy import Policy
 from busbw.judge.rule import compute_limits
-from busbw.judge.series import CaseTimes, History
+from busbw.judge.series import CaseTimes, ReplayedHistory
 from busbw.model.case import Case
 
 # The launches of each case before it seems slower; as many additional launches confirm it.
@@ -48,14 +48,17 @@ class JudgedSession:
         )
 
 
-def append_to_history(history: History, times_s: Times) -> None:
+def append_to_history(history: ReplayedHistory, times_s: Times) -> None:
     """Append a session to the history, as it is when later sessions replay it."""
     times = {case: CaseTimes.split(launches, history.rule) for case, launches in times_s.items()}
     append_session(history, times, assess_session(history, compute_limits(history, times), times))
 
 
 def judge(
-    history: History, times_s: Times, policy: Policy, single_launch_cases: Collection[Case] = ()
+    history: ReplayedHistory,
+    times_s: Times,
+    policy: Policy,
+    single_launch_cases: Collection[Case] = (),
 ) -> JudgedSession:
     """Judge a session by the first three launches of each case.
 
@@ -68,7 +71,7 @@ def judge(
         used = {case: times_s[case][: counts[case]] for case in times_s}
         times = {case: CaseTimes.split(launches, rule, LAUNCHES) for case, launches in used.items()}
         assessment = assess_session(history, compute_limits(history, times), times)
-        decided = {*decided_cases(assessment)}.intersection(single_launch_cases)
+        decided = {*cases_decided_by_first_launch(assessment)}.intersection(single_launch_cases)
         counts = {case: 1 if case in decided else LAUNCHES for case in times_s}
     while True:
         used = {case: times_s[case][: counts[case]] for case in times_s}
@@ -79,7 +82,7 @@ def judge(
             for case, limit in bounds.limits.items()
         }
         more = {
-            case: LAUNCHES + rule.confirming_launch_count
+            case: LAUNCHES + rule.confirming_pair_count
             for case, decision in decisions.items()
             if decision.direction is None
         }

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from busbw import storage
-from busbw.model.words import Device
+from busbw.model.words import DeviceClass
 from busbw.worker import host
 
 from ..processes import BenchError
@@ -49,10 +49,10 @@ def lines(options: argparse.Namespace) -> Iterator[str]:
 
     Raises BenchError if a part is unknown or failed, or if there is no GPU.
     """
-    names, device, deadline_s = options.parts.split(","), Device(options.device), math.inf
+    names, device, deadline_s = options.parts.split(","), DeviceClass(options.device), math.inf
     if not set(names) <= set(PARTS):
         raise BenchError(f"--parts: expected some of {', '.join(PARTS)}, got {options.parts!r}")
-    if device is Device.GPU:
+    if device is DeviceClass.GPU:
         _hide_other_gpus()
         deadline_s = time.monotonic() + LIMIT_S
     output_folder: Path = options.out.absolute()
@@ -127,7 +127,7 @@ def describe_transport(bench: Bench) -> str:
 
     On a GPU, the logs of NCCL say it.
     """
-    if bench.device is not Device.GPU:
+    if bench.device is not DeviceClass.GPU:
         return "gloo"
     text = "\n".join(
         path.read_text(errors="replace") for path in bench.output_folder.glob("nccl-*.log")
@@ -140,9 +140,9 @@ def describe_transport(bench: Bench) -> str:
     return f"{version} over {over} ({', '.join(interfaces)})"
 
 
-def read_health(device: Device) -> Sequence[str]:
+def read_health(device: DeviceClass) -> Sequence[str]:
     """Return the lines with counters of the GPUs as nvidia-smi prints them; empty on a CPU."""
-    if device is not Device.GPU:
+    if device is not DeviceClass.GPU:
         return []
     try:
         # A GPU driver that hangs must not stop the benchmark.

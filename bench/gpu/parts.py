@@ -20,8 +20,8 @@ from busbw import wire
 from busbw.driver.local import free_ports, lock_this_machine
 from busbw.extensions.profiles.recordings import find_collectives, read_events
 from busbw.model import variables
-from busbw.model.machine import Cluster, cluster_members
-from busbw.model.words import MIB, Device, payload_text
+from busbw.model.machine import ProcessGroup, group_members
+from busbw.model.words import MIB, DeviceClass, payload_text
 
 from .. import processes, sweep
 from ..processes import BenchError
@@ -31,7 +31,7 @@ MOST_RECORDED_BYTES = 2 * MIB
 # The payload of the case in which a delay is planted. On a CPU, where a baseline of one session has
 # a limit of twice the time, the delay must be large.
 _PLANTED_PAYLOAD = "4M"
-_DELAY = {Device.GPU: "25%", Device.CPU: "300%"}
+_DELAY = {DeviceClass.GPU: "25%", DeviceClass.CPU: "300%"}
 # The processes may use this share of the GPU's memory, so that memory ends at a payload that
 # sockets move within a second.
 _MEMORY_FRACTION = "0.02"
@@ -48,7 +48,7 @@ class Bench:
     after `deadline_s`, a time of the monotonic clock in seconds.
     """
 
-    device: Device
+    device: DeviceClass
     output_folder: Path
     deadline_s: float = math.inf
 
@@ -71,7 +71,7 @@ class Bench:
         seconds. `session_arguments` are further arguments of `bench.processes.run_session`.
         """
         # On a single GPU, a session starts two processes without this option.
-        joined = () if self.device is Device.GPU else (f"--processes={RANKS}",)
+        joined = () if self.device is DeviceClass.GPU else (f"--processes={RANKS}",)
         words = ("--frameworks=jax", "--launches=1", f"--device={self.device.value}", *joined)
         with tempfile.TemporaryDirectory() as empty:
             # A session without baselines takes no additional launches.
@@ -90,9 +90,9 @@ class Bench:
         `memory_fraction` is the share of the GPU's memory for each process, empty for JAX's
         default. `fields` are values of the request.
         """
-        cluster = Cluster(processes=RANKS, shared_devices=int(self.device is Device.GPU))
+        cluster = ProcessGroup(processes=RANKS, shared_devices=int(self.device is DeviceClass.GPU))
         ports = free_ports(RANKS, "127.0.0.1", socket.AF_INET)
-        members = cluster_members(cluster, (f"127.0.0.1:{port}" for port in ports))
+        members = group_members(cluster, (f"127.0.0.1:{port}" for port in ports))
         request = {"task": task, "framework": "jax", "device": self.device.value, "ranks": RANKS}
         requests = [{**request, **fields, "member": wire.to_json(member)} for member in members]
         names = {"XLA_PYTHON_CLIENT_MEM_FRACTION": memory_fraction} if memory_fraction else {}
@@ -123,7 +123,7 @@ def measure_sweep(bench: Bench) -> dict[str, Any]:
     Raises BenchError if a case failed.
     """
     options, max_s = ["--clock=device", "--update-baselines"], 600.0
-    if bench.device is Device.GPU:
+    if bench.device is DeviceClass.GPU:
         # Large payloads over sockets must not take the time that the other parts need.
         options, max_s = [*options, "--case-timeout=40"], 170.0
     baselines = bench.output_folder / "baselines"

@@ -31,7 +31,7 @@ from busbw.model.words import parse_payload_text, payload_text
 
 T = TypeVar("T")
 
-_DOCUMENT = "busbw baselines"
+_DOCUMENT_KIND = "busbw baselines"
 _REMEDY = "move the file away, and record it again with --update-baselines=all"
 
 
@@ -40,7 +40,7 @@ class BaselineError(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Update:
+class ChangeLogEntry:
     """An entry in the change log of a baseline file: the changes that one session made.
 
     Attributes:
@@ -98,7 +98,7 @@ class StoredLine:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TimedLine(StoredLine):
+class StoredBaselineLine(StoredLine):
     """A line of a baseline file: the stored times of a case, or that it ran out of memory.
 
     Attributes:
@@ -159,7 +159,7 @@ class StoredFile:
     """
 
     document: str
-    version: int = wire.VERSION
+    version: int = wire.DOCUMENT_VERSION
     environment: EnvironmentKey
     framework: str
     collective: str
@@ -167,7 +167,7 @@ class StoredFile:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TimedFile(StoredFile):
+class StoredBaselineFile(StoredFile):
     """A baseline file in the form in which the file is stored: with lines in place of Baselines.
 
     Attributes:
@@ -178,10 +178,10 @@ class TimedFile(StoredFile):
 
     """
 
-    document: str = _DOCUMENT
+    document: str = _DOCUMENT_KIND
     sessions: Mapping[Annotated[str, _check_session_name], Stack]
-    entries: tuple[TimedLine, ...]
-    history: tuple[Update, ...] = ()
+    entries: tuple[StoredBaselineLine, ...]
+    history: tuple[ChangeLogEntry, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -194,9 +194,9 @@ class BaselineFile(StoredFile):
 
     """
 
-    document: str = _DOCUMENT
+    document: str = _DOCUMENT_KIND
     baselines: tuple[Baseline, ...] = ()
-    history: tuple[Update, ...] = ()
+    history: tuple[ChangeLogEntry, ...] = ()
 
     def find(self, case: Case, memory_limit_bytes: int | None = None) -> Baseline | None:
         """Return the baseline of `case`, whatever its protocol; None if the file has no such line.
@@ -213,7 +213,7 @@ class BaselineFile(StoredFile):
 
 def read_baselines(path: Path) -> BaselineFile:
     """Read a baseline file. Raises BaselineError if the file cannot be read or is not valid."""
-    stored, cases = read_stored_file(path, TimedFile, _DOCUMENT)
+    stored, cases = read_stored_file(path, StoredBaselineFile, _DOCUMENT_KIND)
     with storage.reraise_as(BaselineError, ValueError, where=f"{path}: document."):
         baselines = tuple(
             _baseline_of_line(stored, f"entries[{index}]", line, case)
@@ -225,9 +225,9 @@ def read_baselines(path: Path) -> BaselineFile:
 def read_stored_file(path: Path, kind: type[T], document: str) -> tuple[T, tuple[Case, ...]]:
     """Read a stored file, and return its content as a `kind` and the case of each of its lines.
 
-    `kind` is a class whose field `entries` has the lines, such as TimedFile. `document` is the kind
-    of document that the file must name, such as ``busbw baselines``. Raises BaselineError if the
-    file cannot be read or is not valid, or if two lines have the same case.
+    `kind` is a class whose field `entries` has the lines, such as StoredBaselineFile. `document` is
+    the kind of document that the file must name, such as ``busbw baselines``. Raises BaselineError
+    if the file cannot be read or is not valid, or if two lines have the same case.
     """
     stored: Any = read_document(path, kind, document)
     cases: dict[object, Case] = {}
@@ -278,7 +278,7 @@ def read_document(path: Path, kind: type[T], document: str, remedy: str = _REMED
 
 
 def _baseline_of_line(
-    stored_file: TimedFile, location: str, line: TimedLine, case: Case
+    stored_file: StoredBaselineFile, location: str, line: StoredBaselineLine, case: Case
 ) -> Baseline:
     """Return the Baseline of `case` that the entry `line` of the file `stored_file` describes.
 
@@ -300,10 +300,10 @@ def baselines_text(file: BaselineFile) -> str:
     baselines = sorted(file.baselines, key=lambda baseline: baseline.line_id)
     entries = tuple(_timed_line(baseline, sessions) for baseline in baselines)
     ordered = dict(sorted(sessions.items()))
-    return stored_text(convert_to(TimedFile, file, sessions=ordered, entries=entries))
+    return stored_file_text(convert_to(StoredBaselineFile, file, sessions=ordered, entries=entries))
 
 
-def _timed_line(baseline: Baseline, sessions: dict[str, Stack]) -> TimedLine:
+def _timed_line(baseline: Baseline, sessions: dict[str, Stack]) -> StoredBaselineLine:
     """Return the line that stores a baseline in a file, and add its sessions to `sessions`.
 
     `sessions` maps the names of the sessions of all lines to their stacks. The caller writes this
@@ -317,7 +317,7 @@ def _timed_line(baseline: Baseline, sessions: dict[str, Stack]) -> TimedLine:
         sessions[name] = shared
         times_us[name] = record.times_us
     return convert_to(
-        TimedLine,
+        StoredBaselineLine,
         baseline,
         baseline.case,
         payload=payload_text(baseline.case.payload_bytes),
@@ -327,7 +327,7 @@ def _timed_line(baseline: Baseline, sessions: dict[str, Stack]) -> TimedLine:
     )
 
 
-def stored_text(stored_file: StoredFile) -> str:
+def stored_file_text(stored_file: StoredFile) -> str:
     """Return the JSON text of a stored file, with a line for each session, entry and change."""
     parts = []
     for part in fields(stored_file):

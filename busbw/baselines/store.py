@@ -25,7 +25,7 @@ from busbw.model.case import Case
 from busbw.model.field_types import Positive
 from busbw.model.machine import EnvironmentKey, slug
 from busbw.model.stored import Baseline
-from busbw.model.verdict import Reference
+from busbw.model.verdict import PublishedBandwidth
 from busbw.model.words import parse_payload_text
 
 from .document import (
@@ -38,12 +38,12 @@ from .document import (
 )
 
 
-def baseline_path(root: Path, key: EnvironmentKey, case: Case) -> Path:
-    """Return the path of the baseline file of `case` on the machine `key`, below `root`.
+def baseline_path(baselines_folder: Path, key: EnvironmentKey, case: Case) -> Path:
+    """Return the path of the file with the baselines of `case` on the machine `key`.
 
-    `root` is the folder of all baselines. The file need not exist.
+    `baselines_folder` is the folder of all baselines. The file need not exist.
     """
-    return root / key.folder / case.file_name
+    return baselines_folder / key.folder / case.file_name
 
 
 def path_exists(path: Path) -> bool:
@@ -86,24 +86,28 @@ def check_matches_path(path: Path, file: StoredFile, key: EnvironmentKey, case: 
         )
 
 
-def lock_for_writing(root: Path) -> contextlib.ExitStack:
+def lock_for_writing(baselines_folder: Path) -> contextlib.ExitStack:
     """Create the baselines folder if it is missing, and lock it against other sessions that write.
 
     Returns the lock as a context manager, whose exit releases the lock. Raises BaselineError if the
     folder cannot be locked, or if another session holds the lock for too long.
     """
-    where = f"{root}: it cannot be locked for writing: "
+    where = f"{baselines_folder}: it cannot be locked for writing: "
     with storage.reraise_as(BaselineError, storage.LockedError, OSError, where=where):
-        return storage.lock_folder(root)
+        return storage.lock_folder(baselines_folder)
 
 
 def check_folder(
-    root: Path, *, may_be_missing: bool = False, is_written: bool = False, missing_hint: str = ""
+    baselines_folder: Path,
+    *,
+    may_be_missing: bool = False,
+    is_written: bool = False,
+    missing_hint: str = "",
 ) -> None:
-    """Raise BaselineError unless `root` is a folder that can be read.
+    """Raise BaselineError unless `baselines_folder` is a folder that can be read.
 
     Args:
-        root: The folder of baselines.
+        baselines_folder: The folder of baselines.
         may_be_missing: Whether the folder may be missing, because writing a baseline makes it.
         is_written: Whether the session writes baselines, so that the folder must also be writable.
         missing_hint: The end of the message if the folder is missing.
@@ -113,30 +117,30 @@ def check_folder(
         OutputError: The session writes baselines, and the folder cannot be written.
 
     """
-    with storage.reraise_as(BaselineError, storage.InputError, where=f"{root}: "):
-        storage.check_readable_folder(root)
-    if not (may_be_missing or root.is_dir()):
-        raise BaselineError(f"there is no folder {root}{missing_hint}")
+    with storage.reraise_as(BaselineError, storage.InputError, where=f"{baselines_folder}: "):
+        storage.check_readable_folder(baselines_folder)
+    if not (may_be_missing or baselines_folder.is_dir()):
+        raise BaselineError(f"there is no folder {baselines_folder}{missing_hint}")
     if is_written:
-        storage.check_writable_folder(root)
+        storage.check_writable_folder(baselines_folder)
 
 
-def check_writable(root: Path, cases: Iterable[tuple[EnvironmentKey, Case]]) -> None:
+def check_writable(baselines_folder: Path, cases: Iterable[tuple[EnvironmentKey, Case]]) -> None:
     """Raise BaselineError or OutputError unless the file of each case can be written or created.
 
-    `root` is the folder of baselines. `cases` has each case with its machine.
+    `baselines_folder` is the folder of baselines. `cases` has each case with its machine.
     """
-    for path in dict.fromkeys(baseline_path(root, key, case) for key, case in cases):
+    for path in dict.fromkeys(baseline_path(baselines_folder, key, case) for key, case in cases):
         storage.check_writable_folder(path.parent)
         if path_exists(path) and not os.access(path, os.W_OK):
             raise BaselineError(f"{path} cannot be written: no permission")
 
 
-class Draft:
+class BaselineDraft:
     """The baseline files of a folder that a session changes, in memory until `write`."""
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
+    def __init__(self, baselines_folder: Path) -> None:
+        self._root = baselines_folder
         self._files: dict[Path, BaselineFile | None] = {}
         self._changed: dict[Path, None] = {}
 
@@ -168,7 +172,7 @@ class Draft:
 
 
 @contextlib.contextmanager
-def open_draft(baselines_folder: Path) -> Iterator[Draft]:
+def open_draft(baselines_folder: Path) -> Iterator[BaselineDraft]:
     """Yield a Draft of the files in `baselines_folder`, and write it after the ``with`` block.
 
     The folder is locked until the draft is written, and other sessions that write wait for the
@@ -176,7 +180,7 @@ def open_draft(baselines_folder: Path) -> Iterator[Draft]:
     written, and BaselineError if another session holds the lock for too long.
     """
     with lock_for_writing(baselines_folder):
-        draft = Draft(baselines_folder)
+        draft = BaselineDraft(baselines_folder)
         yield draft
         draft.write()
 
@@ -197,32 +201,36 @@ class BaselineSearchResult:
 
 
 def find_baseline(
-    root: Path, key: EnvironmentKey, case: Case, *, artificial_memory_limit_bytes: int | None = None
+    baselines_folder: Path,
+    key: EnvironmentKey,
+    case: Case,
+    *,
+    artificial_memory_limit_bytes: int | None = None,
 ) -> BaselineSearchResult:
-    """Find the baseline of `case` on the machine `key`, in the folder `root`.
+    """Find the baseline of `case` on the machine `key`, in the folder `baselines_folder`.
 
     With `artificial_memory_limit_bytes`, prefer a baseline that ran out of memory under the same
     limit to the baseline without a limit. Raises BaselineError for a file that is not valid.
     """
-    path = baseline_path(root, key, case)
+    path = baseline_path(baselines_folder, key, case)
     document = read_matching_file(path, key, case)
     if document is not None:
         baseline = document.find(case, artificial_memory_limit_bytes) or document.find(case)
         if baseline is not None:
             return BaselineSearchResult(baseline=baseline)
-    return BaselineSearchResult(other_strategy=_find_other_strategy(root, key, case))
+    return BaselineSearchResult(other_strategy=_find_other_strategy(baselines_folder, key, case))
 
 
 def read_framework_files(
-    root: Path, key: EnvironmentKey, framework: str
+    baselines_folder: Path, key: EnvironmentKey, framework: str
 ) -> tuple[BaselineFile, ...]:
-    """Read all baseline files of `framework` on the machine `key`, in the folder `root`.
+    """Read all baseline files of `framework` on the machine `key` below `baselines_folder`.
 
     Raises BaselineError for a file that is not valid, and for a copy of a file under another name,
     because the copied times would count twice.
     """
     stored = []
-    for path in sorted((root / key.folder).glob(f"{framework}.*.*.json")):
+    for path in sorted((baselines_folder / key.folder).glob(f"{framework}.*.*.json")):
         file = read_baselines(path)
         for baseline in file.baselines:
             if path.name != baseline.case.file_name:
@@ -234,29 +242,29 @@ def read_framework_files(
     return tuple(stored)
 
 
-def frameworks_on_machine(root: Path, key: EnvironmentKey) -> frozenset[str]:
+def frameworks_on_machine(baselines_folder: Path, key: EnvironmentKey) -> frozenset[str]:
     """Return the names of the frameworks that have baselines on the machine `key`.
 
     Raises BaselineError if the folder of the machine exists and cannot be read.
     """
-    folder = root / key.folder
+    folder = baselines_folder / key.folder
     with storage.reraise_as(BaselineError, storage.InputError, where=f"{folder}: "):
         storage.check_readable_folder(folder)
     return _framework_names(folder.glob("*.*.*.json"))
 
 
-def newest_dates_by_ranks(root: Path, key: EnvironmentKey) -> dict[int, str]:
+def newest_dates_of_other_ranks(baselines_folder: Path, key: EnvironmentKey) -> dict[int, str]:
     """Return, for other numbers of ranks on this kind of device, the date of the newest baseline.
 
-    The result maps a number of ranks to a date such as ``2026-01-31``. The same number of ranks as
-    in `key` counts, too, if only the ranks of `key`, or only those of the baseline, share a device.
-    The result is empty if `key` itself has baselines. Raises BaselineError for a file that cannot
-    be read.
+    The result maps a number of ranks to a date such as ``2026-01-31``. The number of ranks of `key`
+    is also in the result if there is a baseline with this number of ranks that differs in `shared`:
+    the ranks share a device in one of the two environments, and not in the other. The result is
+    empty if `key` itself has baselines. Raises BaselineError for a file that cannot be read.
     """
-    if frameworks_on_machine(root, key):
+    if frameworks_on_machine(baselines_folder, key):
         return {}
     dates: dict[int, str] = {}
-    for path in sorted((root / key.folder.parent).glob("*/*.*.*.json")):
+    for path in sorted((baselines_folder / key.folder.parent).glob("*/*.*.*.json")):
         if _framework_names([path]):
             contents = read_baselines(path)
             ranks, is_shared = contents.environment.ranks, contents.environment.shared
@@ -266,9 +274,9 @@ def newest_dates_by_ranks(root: Path, key: EnvironmentKey) -> dict[int, str]:
     return dates
 
 
-def frameworks_on_any_machine(root: Path) -> frozenset[str]:
-    """Return the names of the frameworks that have baselines on any machine, below `root`."""
-    return _framework_names(root.glob("*/*/*.*.*.json"))
+def frameworks_on_any_machine(baselines_folder: Path) -> frozenset[str]:
+    """Return the names of the frameworks that have baselines of any machine."""
+    return _framework_names(baselines_folder.glob("*/*/*.*.*.json"))
 
 
 # A framework, a collective (or all collectives of a program), and a strategy.
@@ -278,12 +286,12 @@ _FILE_NAME = re.compile(r"([^.]+)\.(?:program\.all|(?!all\.)[^.]+)\.([^.]+)\.jso
 def _framework_names(paths: Iterable[Path]) -> frozenset[str]:
     """Return the names of the frameworks of those `paths` that are names of baseline files."""
     matches = (_FILE_NAME.fullmatch(path.name) for path in paths)
-    return frozenset(match[1] for match in matches if match) - {_PUBLISHED}
+    return frozenset(match[1] for match in matches if match) - {_PUBLISHED_PREFIX}
 
 
-def _find_other_strategy(root: Path, key: EnvironmentKey, case: Case) -> str:
+def _find_other_strategy(baselines_folder: Path, key: EnvironmentKey, case: Case) -> str:
     """Return another strategy with which the same case has a baseline, or "" if none has."""
-    folder = root / key.folder
+    folder = baselines_folder / key.folder
     for path in sorted(folder.glob(f"{case.file_stem}.*.json")):
         match = _FILE_NAME.fullmatch(path.name)
         other = replace(case, strategy=match[2]) if match else case
@@ -294,11 +302,11 @@ def _find_other_strategy(root: Path, key: EnvironmentKey, case: Case) -> str:
 
 
 # The name of a published file begins with this word instead of a framework.
-_PUBLISHED = "published"
+_PUBLISHED_PREFIX = "published"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PublishedBandwidth:
+class PublishedTableEntry:
     """The published bandwidth of a payload.
 
     Attributes:
@@ -343,7 +351,7 @@ class PublishedTable:
     device_kind: str
     ranks: int
     collective: str
-    entries: tuple[PublishedBandwidth, ...]
+    entries: tuple[PublishedTableEntry, ...]
 
 
 def read_published(path: Path) -> PublishedTable:
@@ -351,18 +359,21 @@ def read_published(path: Path) -> PublishedTable:
     return read_document(path, PublishedTable, "busbw published figures", "write it anew")
 
 
-def find_published_bandwidth(root: Path, key: EnvironmentKey, case: Case) -> Reference | None:
+def find_published_bandwidth(
+    baselines_folder: Path, key: EnvironmentKey, case: Case
+) -> PublishedBandwidth | None:
     """Find the published bandwidth of the collective and payload of `case` on the machine `key`.
 
-    Only the kind of device and the number of ranks of `key` count. Returns None if `root`, the
-    folder of baselines, has no such bandwidth. Raises BaselineError for a table that is not valid.
+    Only the kind of device and the number of ranks of `key` count. Returns None if
+    `baselines_folder`, the folder of baselines, has no such bandwidth. Raises BaselineError for a
+    table that is not valid.
     """
-    folder = root / slug(key.device_kind) / f"{key.ranks}r"
-    for path in sorted(folder.glob(f"{_PUBLISHED}.{case.collective}.*.json")):
+    folder = baselines_folder / slug(key.device_kind) / f"{key.ranks}r"
+    for path in sorted(folder.glob(f"{_PUBLISHED_PREFIX}.{case.collective}.*.json")):
         table = read_published(path)
         for figure in table.entries:
             if figure.payload_bytes == case.payload_bytes:
-                return Reference(
+                return PublishedBandwidth(
                     source=f"{table.slice}: {table.source}",
                     oom=figure.algbw_gb_per_s is None,
                     algbw_gb_per_s=figure.algbw_gb_per_s,

@@ -19,11 +19,11 @@ from pathlib import Path
 from busbw.model.case import Case, convert_to
 from busbw.model.launch import Measurement
 from busbw.model.machine import EnvironmentKey
-from busbw.model.stored import MOST_SESSIONS, MOST_UPDATES, Baseline, Record, round_us
+from busbw.model.stored import MAX_BASELINE_SESSIONS, MAX_KEPT_UPDATES, Baseline, Record, round_us
 from busbw.model.words import seconds_text
 
-from .document import BaselineFile, Update
-from .store import Draft
+from .document import BaselineFile, ChangeLogEntry
+from .store import BaselineDraft
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,7 +68,7 @@ def exceeds_budget(time: float, pinned_time: float, budget: float) -> bool:
     return time > pinned_time * (1 + budget)
 
 
-def merge_session(
+def merge_into_baseline(
     stored_baseline: Baseline | None,
     accepted_baseline: Baseline,
     *,
@@ -105,7 +105,7 @@ def merge_session(
     earlier = stored_baseline.records if is_appended else ()
     baseline = replace(
         accepted_baseline,
-        records=(*earlier, *accepted_baseline.records)[-MOST_SESSIONS:],
+        records=(*earlier, *accepted_baseline.records)[-MAX_BASELINE_SESSIONS:],
         pinned_us=stored_baseline.pinned_us,
         pinned_date=stored_baseline.pinned_date,
     )
@@ -155,7 +155,7 @@ class BaselineChange:
 
 
 def save_accepted(
-    draft: Draft,
+    draft: BaselineDraft,
     accepted_cases: Sequence[AcceptedCase],
     *,
     session: Record,
@@ -191,7 +191,7 @@ def save_accepted(
         before = file.find(case, new.memory_limit_bytes)
         if only_new_cases and before is not None:
             continue
-        after, is_over_budget = merge_session(
+        after, is_over_budget = merge_into_baseline(
             before, new, is_appended=candidate.is_appended, budget=budget
         )
         change = BaselineChange(
@@ -237,7 +237,7 @@ def _refusal_text(stored_baseline: Baseline, refused_baseline: Baseline, budget:
 
 
 def prune(
-    draft: Draft,
+    draft: BaselineDraft,
     kept_cases: Sequence[tuple[EnvironmentKey, Case]],
     *,
     session: Record,
@@ -286,13 +286,13 @@ def _with_update(
     """Return `file` with an entry about `changes` at the end of its change log.
 
     The entry names `reason`, and the date and the commit of `session`. The oldest entries beyond
-    MOST_UPDATES are dropped.
+    MAX_KEPT_UPDATES are dropped.
     """
-    update = Update(
+    update = ChangeLogEntry(
         date=session.date,
         commit=session.commit,
         entries=len(changes),
         reason=reason,
         accepted_regression=any(change.is_over_budget for change in changes),
     )
-    return replace(file, history=(*file.history, update)[-MOST_UPDATES:])
+    return replace(file, history=(*file.history, update)[-MAX_KEPT_UPDATES:])

@@ -20,9 +20,9 @@ from types import ModuleType
 from typing import TypeAlias
 
 from busbw import __version__, extensions, storage, wire
-from busbw.session.option import UsageError, parse_path, parse_text, usage_error
+from busbw.session.option import UsageError, as_usage_error, parse_path, parse_text
 
-Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 _CORE_COMMANDS = ("run", "history", "summary")
 
@@ -36,7 +36,7 @@ command_error = functools.partial(storage.reraise_as, CommandError)
 
 
 def add_command(
-    commands: Commands,
+    commands: Subparsers,
     name: str,
     run: Callable[[argparse.Namespace], int],
     *,
@@ -104,7 +104,7 @@ def check_output_file(
 
     """
     if path is not None:
-        with usage_error(storage.InputError, storage.OutputError, where=f"{option}: "):
+        with as_usage_error(storage.InputError, storage.OutputError, where=f"{option}: "):
             storage.check_output(path, kind=kind, recognizes_text=recognizes_text, inputs=inputs)
 
 
@@ -138,7 +138,7 @@ def write_file(content: str | bytes, path: Path, prefix: str = "") -> int:
     return 0
 
 
-def write_without_commands(write: Callable[[str], int], text: str) -> int:
+def write_escaped(write: Callable[[str], int], text: str) -> int:
     """Call `write` with `text` whose control characters and GitHub workflow commands are escaped.
 
     Returns the result of `write`, a number of characters.
@@ -149,7 +149,7 @@ def write_without_commands(write: Callable[[str], int], text: str) -> int:
 def write_workflow_commands(lines: Iterable[str]) -> None:
     """Write commands of a GitHub workflow, a line each, to standard error without escaping them.
 
-    The text layer of standard error is bypassed, because `write_without_commands` would escape the
+    The text layer of standard error is bypassed, because `write_escaped` would escape the
     commands.
     """
     sys.stderr.flush()
@@ -194,10 +194,10 @@ def split_passed_words(
 ) -> tuple[Sequence[str], Sequence[str]]:
     """Return the words of a command line before ``--``, and the words after it.
 
-    Words are split only if the module `command` has a true `PASSES_ON`: such a command passes the
-    words after ``--`` on to another command. Otherwise all words are before the split.
+    Words are split only if the module `command` has a true `PASSES_OPTIONS_ON`: such a command
+    passes the words after ``--`` on to another command. Otherwise all words are before the split.
     """
-    is_split = getattr(command, "PASSES_ON", False) and "--" in words
+    is_split = getattr(command, "PASSES_OPTIONS_ON", False) and "--" in words
     end = words.index("--") if is_split else len(words)
     return words[:end], words[end + 1 :]
 

@@ -20,12 +20,12 @@ from busbw.judge.policy import POLICIES
 from busbw.model.words import Outcome, plural, seconds_text
 from busbw.report.reading import DocumentError, MeasuredSessionRecord, SessionRecord, read_results
 from busbw.report.table import Column, Row, Table, TextLine, render
-from busbw.session.option import UsageError, parse_path, usage_error
+from busbw.session.option import UsageError, as_usage_error, parse_path
 
-from . import Commands, add_baselines_option, add_command, add_machine_option
+from . import Subparsers, add_baselines_option, add_command, add_machine_option
 
 
-def add_to(commands: Commands) -> None:
+def add_to(commands: Subparsers) -> None:
     """Add the subcommand `history` and its options to `commands`."""
     parser = add_command(
         commands,
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
 
 def read_session(path: Path) -> SessionRecord:
     """Return the session in a file of `--results`. Raises UsageError if the file is not valid."""
-    with usage_error(DocumentError), usage_error(storage.InputError, where=f"{path}: "):
+    with as_usage_error(DocumentError), as_usage_error(storage.InputError, where=f"{path}: "):
         return read_results(storage.read(path), str(path))
 
 
@@ -120,7 +120,7 @@ def select_machine_histories(
         if isinstance(session, MeasuredSessionRecord)
     )
     names = {name} if name else set(itertools.chain(*of_sessions))
-    with usage_error(HistoryError):
+    with as_usage_error(HistoryError):
         machines = read_machine_histories(root, baselines, names or None)
         present = ", ".join(machine_folders(root)) or "nothing"
     text = f"{root} has no {', '.join(sorted(names)) or 'sessions'}; it has {present}"

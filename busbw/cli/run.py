@@ -9,7 +9,7 @@ import argparse
 import os
 import sys
 
-from . import Commands
+from . import Subparsers
 
 # -B, so that Python writes no compiled files next to installed files.
 _PYTEST_ARGUMENTS = ("-B", "-m", "pytest", "-p", "busbw.plugin", "-p", "busbw.plugin.shipped_tests")
@@ -25,7 +25,7 @@ work too.
 """
 
 
-def add_to(commands: Commands) -> None:
+def add_to(commands: Subparsers) -> None:
     """Add the subcommand `run` to `commands`; it passes all its arguments on to pytest."""
     parser = commands.add_parser(
         "run",

@@ -16,18 +16,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from busbw import wire
-from busbw.history.texts import change_texts, failing_since_texts_of_verdicts
+from busbw.history.texts import failing_since_texts_of_verdicts, history_texts
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.report.conclusion import conclusion_lines
 from busbw.report.reading import Paragraph, SessionRecord
 from busbw.report.table import render
 from busbw.session.option import parse_path
 
-from . import Commands, add_baselines_option, add_command, write_workflow_commands
+from . import Subparsers, add_baselines_option, add_command, write_workflow_commands
 from .history import read_session, select_machine_histories
 
 
-def add_to(commands: Commands) -> None:
+def add_to(commands: Subparsers) -> None:
     """Add the subcommand `summary` and its options to `commands`."""
     parser = add_command(
         commands,
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     """Print a session as Markdown, in GitHub Actions annotate its failures, and return 0."""
     session = read_session(options.results)
     machines = select_machine_histories(options.history, options.baselines, sessions=[session])
-    histories = {f"History of {machine.folder}": change_texts(machine) for machine in machines}
+    histories = {f"History of {machine.folder}": history_texts(machine) for machine in machines}
     sys.stdout.write(
         markdown_summary(
             session, failing_since_texts_of_verdicts(session.verdicts, machines), histories

@@ -22,7 +22,7 @@ class AllToAll(AbstractCollective):
     name = "all_to_all"
     hlo_name = "all-to-all"
     placements = ("out_of_place",)
-    is_copy_free = False
+    is_copy_free_on_cpus = False
     sort_order = 3
 
     def input_blocks(self, ranks: int) -> int:

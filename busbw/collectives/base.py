@@ -81,8 +81,8 @@ class AbstractCollective(ABC):
         placements: The supported placements, such as ``in_place``; the first is the default.
         reduce_ops: The supported reductions, such as ``sum``; empty for a collective that reduces
             nothing.
-        is_copy_free: Whether XLA's programs for a CPU run the collective without copies of the
-            payload.
+        is_copy_free_on_cpus: Whether XLA's programs for a CPU run the collective without copies of
+            the payload.
         is_copy_free_on_accelerators: Whether XLA's programs for TPUs and GPUs run the collective
             without copies of the payload.
         is_in_place_on_gpus: Whether XLA for GPUs can run the collective only in place. If the input
@@ -99,7 +99,7 @@ class AbstractCollective(ABC):
     hlo_name: str
     placements: tuple[str, ...]
     reduce_ops: tuple[str, ...] = ()
-    is_copy_free: bool = True
+    is_copy_free_on_cpus: bool = True
     is_copy_free_on_accelerators: bool = False
     is_in_place_on_gpus: bool = False
     uses_all_links: bool = False
@@ -191,19 +191,19 @@ class AbstractCollective(ABC):
         )
 
 
-PERIOD = 8
+VALUES_PER_PERIOD = 8
 _PRIME = 251
 
 
-def identifying_values(source: int, target: int, number: int) -> tuple[float, ...]:
-    """Return the period of a block: values that identify two ranks and the draw `number`.
+def identifying_values(source: int, target: int, draw_number: int) -> tuple[float, ...]:
+    """Return the period of a block: values that identify two ranks and the draw `draw_number`.
 
     `source` is the position of the sending rank, and `target` the position of the receiving rank.
     The values are whole numbers from 1 to 251. 251 is a prime below 2^8, so that bfloat16 holds all
     values exactly, and the values of up to 251 sources differ.
     """
-    first = 8 * source + 3 * target + 5 * number
-    return tuple(float(1 + (first + index) % _PRIME) for index in range(PERIOD))
+    first = 8 * source + 3 * target + 5 * draw_number
+    return tuple(float(1 + (first + index) % _PRIME) for index in range(VALUES_PER_PERIOD))
 
 
 # XLA writes the groups of ranks of a collective after the instruction in one of three forms:
@@ -225,13 +225,13 @@ _MESH = re.compile(
     r" *\{(?P<axes>'\w+'(?:,'\w+'){0,63})\}"
 )
 # Empty outer braces are left out, because they mean a group of all ranks.
-_NAMED = re.compile(r"replica_groups=(?!\{\}|\{\{\}\})\S{1,60}")
+_ANY_GROUPS = re.compile(r"replica_groups=(?!\{\}|\{\{\}\})\S{1,60}")
 _PAIRS = re.compile(r"source_target_pairs=\{((?:\{\d+,\d+\},?)*)\}")
 _BRACED = re.compile(r"\{([\d,]*)\}")
 _EXTENT, _AXIS = re.compile(r"'(\w+)'=(\d+)"), re.compile(r"'(\w+)'")
 
 
-class GroupSize(NamedTuple):
+class RankGroups(NamedTuple):
     """The number and the size of groups of ranks that run a collective at the same time.
 
     Attributes:
@@ -249,7 +249,7 @@ class GroupSize(NamedTuple):
         return self.groups * self.size
 
 
-def group_size_of(line: str) -> GroupSize | None:
+def rank_groups_of_line(line: str) -> RankGroups | None:
     """Return the number and the size of the groups in a collective's HLO line.
 
     Returns None if the line has no groups, or groups of different sizes. The line may come from an
@@ -259,8 +259,8 @@ def group_size_of(line: str) -> GroupSize | None:
     if listed is not None:
         sizes = {len(_whole_numbers(text)) for text in _BRACED.findall(listed[1])}
         has_common_size = len(sizes) == 1 and 0 not in sizes
-        return GroupSize(listed[1].count("{"), sizes.pop()) if has_common_size else None
-    _, _, size = _group_layout_of(line) or ((), (), GroupSize(0, 0))
+        return RankGroups(listed[1].count("{"), sizes.pop()) if has_common_size else None
+    _, _, size = _group_layout_of(line) or ((), (), RankGroups(0, 0))
     return size if size.ranks else None
 
 
@@ -269,8 +269,8 @@ def unequal_groups_text(line: str) -> str:
 
     The text begins with ``replica_groups=`` and is cut after 60 more characters.
     """
-    named = _NAMED.search(line)
-    return named[0] if named and group_size_of(line) is None else ""
+    named = _ANY_GROUPS.search(line)
+    return named[0] if named and rank_groups_of_line(line) is None else ""
 
 
 def replica_groups_of(line: str, ranks: int) -> tuple[tuple[int, ...], ...] | None:
@@ -337,7 +337,7 @@ def _axis_order(text: str | None, dims: Sequence[int]) -> tuple[int, ...]:
     return order if sorted(order) == list(range(len(dims))) else ()
 
 
-def _group_layout_of(line: str) -> tuple[tuple[int, ...], tuple[int, ...], GroupSize] | None:
+def _group_layout_of(line: str) -> tuple[tuple[int, ...], tuple[int, ...], RankGroups] | None:
     """Return the groups of an HLO line that describes an array or a mesh; None for any other line.
 
     The groups are parts of an array of all ranks, which are numbered with the last axis running
@@ -353,7 +353,7 @@ def _group_layout_of(line: str) -> tuple[tuple[int, ...], tuple[int, ...], Group
     if iota is not None:
         dims = _whole_numbers(iota["dims"])
         axis_order = _axis_order(iota["axis_order"], dims)
-        return dims, axis_order, GroupSize(int(iota["groups"]), int(iota["size"]))
+        return dims, axis_order, RankGroups(int(iota["groups"]), int(iota["size"]))
     extents = {name: int(extent) for name, extent in _EXTENT.findall(mesh["mesh"])} if mesh else {}
     along = _AXIS.findall(mesh["axes"]) if mesh else []
     if mesh is None or not set(along) <= set(extents):
@@ -362,7 +362,7 @@ def _group_layout_of(line: str) -> tuple[tuple[int, ...], tuple[int, ...], Group
     ordered_names = [*(name for name in names if name not in along), *along]
     size = math.prod(extents[name] for name in along)
     groups = math.prod(dims) // size if size else 0
-    return dims, tuple(map(names.index, ordered_names)), GroupSize(groups, size)
+    return dims, tuple(map(names.index, ordered_names)), RankGroups(groups, size)
 
 
 def source_target_pairs_of(line: str) -> tuple[tuple[int, ...], ...] | None:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .base import DTYPES, MAX_ITERATIONS, PERIOD, AbstractCollective, Blocks, Draw, ReduceBlocks, T
+from .base import (
+    DTYPES,
+    MAX_ITERATIONS,
+    VALUES_PER_PERIOD,
+    AbstractCollective,
+    Blocks,
+    Draw,
+    ReduceBlocks,
+    T,
+)
 
 
 class ReduceScatter(AbstractCollective):
@@ -56,7 +65,8 @@ class ReduceScatter(AbstractCollective):
         rank's value is 2 if its starting value was doubled, else 1.
         """
         counts = [
-            sum(1 + (rank + index) % 2 for rank in range(draw.ranks)) for index in range(PERIOD)
+            sum(1 + (rank + index) % 2 for rank in range(draw.ranks))
+            for index in range(VALUES_PER_PERIOD)
         ]
         return (tuple(w * count for w, count in zip(_weights(draw, position), counts)),)
 
@@ -69,6 +79,9 @@ def _weights(draw: Draw, block_number: int) -> tuple[float, ...]:
     1 from value to value. It grows by 3 in blocks 8 to 15, by 5 in blocks 16 to 23, and by 7 in
     blocks 24 to 31.
     """
-    least = max(DTYPES[draw.dtype].least_exponent, -PERIOD)
-    first, step = block_number + draw.number, 2 * (block_number // PERIOD) + 1
-    return tuple(2.0 ** (least + (step * index + first) % PERIOD) for index in range(PERIOD))
+    least = max(DTYPES[draw.dtype].least_exponent, -VALUES_PER_PERIOD)
+    first, step = block_number + draw.number, 2 * (block_number // VALUES_PER_PERIOD) + 1
+    return tuple(
+        2.0 ** (least + (step * index + first) % VALUES_PER_PERIOD)
+        for index in range(VALUES_PER_PERIOD)
+    )

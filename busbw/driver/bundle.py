@@ -127,11 +127,12 @@ class PrivateFolder:
     """
 
     def __init__(self) -> None:
-        self._signal_handlers = _SignalHandlers()
         _remove_orphaned_folders(Path(tempfile.gettempdir()))
         self.path, self._lock = _make_locked_folder()
         self.temporary_folder = self.path / "temporary"
         self.temporary_folder.mkdir()
+        # Only `remove` restores the handlers, and nothing calls it after an error above.
+        self._signal_handlers = _SignalHandlers()
 
     def remove(self) -> None:
         """Remove the folder, release its lock, and restore the previous handlers of signals.

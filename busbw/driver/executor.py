@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from busbw.model.launch import Failure, LaunchId
-from busbw.model.machine import ALONE, Probe
+from busbw.model.machine import NO_GROUP, Probe
 from busbw.model.words import FailureKind
 
 from .group import Group
@@ -84,7 +84,7 @@ class Executor(contextlib.AbstractContextManager["Executor"]):
             return failure or group
         # The log of a single process is named after its launch, so the second process needs another
         # name. The logs of a group are named after the index of a member, too, and are appended to.
-        is_alone = group.worker_spec.cluster == ALONE
+        is_alone = group.worker_spec.cluster == NO_GROUP
         other = self.start(group.worker_spec, replace(group.launch, is_replacement=is_alone))
         return other.wait_until_ready(START_TIMEOUT_S) or other
 

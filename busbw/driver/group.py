@@ -18,11 +18,11 @@ from typing import Any
 
 from busbw import wire
 from busbw.model.launch import Failure, LaunchId, Run
-from busbw.model.machine import ALONE, ClusterMember, Probe
+from busbw.model.machine import NO_GROUP, GroupMember, Probe
 from busbw.model.words import FailureKind
 
 from .logs import failure_of_exit
-from .transport import Ending, Exit, Reply, Request, T, Transport, Worker, WorkerSpec
+from .transport import EndMethod, Reply, Request, T, Transport, Worker, WorkerExit, WorkerSpec
 
 # After a process has failed, the other processes are watched for this time: the failure of another
 # process may be the cause, and may be seen a little later.
@@ -64,11 +64,11 @@ class Group:
         self.launch = launch
         self.worker_spec = worker_spec
         self.members: list[Worker] = []
-        cluster_members: Sequence[ClusterMember | None] = (None,)
+        group_members: Sequence[GroupMember | None] = (None,)
         try:
-            if worker_spec.cluster != ALONE:
-                cluster_members = transport.cluster_members(worker_spec.cluster)
-            for member in cluster_members:
+            if worker_spec.cluster != NO_GROUP:
+                group_members = transport.group_members(worker_spec.cluster)
+            for member in group_members:
                 index = "" if member is None else f"worker{member.index}"
                 self.members.append(
                     transport.start(worker_spec, replace(launch, member=index), member)
@@ -144,8 +144,8 @@ class Group:
             # All processes begin to end before any is waited for: a framework ends its connections
             # when all of its processes end.
             for member in self.members:
-                member.request_end(Ending.CLOSE)
-            exits = [member.end_and_wait(Ending.CLOSE) for member in self.members]
+                member.request_end(EndMethod.CLOSE)
+            exits = [member.end_and_wait(EndMethod.CLOSE) for member in self.members]
         finally:
             self.kill()
         return all(end.exit_code is not None for end in exits)
@@ -156,7 +156,7 @@ class Group:
         Any thread may call this method. The thread that waits for a reply gets a Failure.
         """
         for member in list(self.members):
-            member.request_end(Ending.KILL)
+            member.request_end(EndMethod.KILL)
 
     def kill(self) -> None:
         """Kill all processes, and wait until these processes have ended."""
@@ -173,17 +173,17 @@ class Group:
             member.send(request)
         answers: dict[int, Any] = {}
         while len(answers) < len(self.members):
-            seen = self._wait_for_replies(range(len(self.members)), deadline_s)
-            causes = {index: end for index, end in seen.items() if isinstance(end, Exit)}
+            received = self._wait_for_replies(range(len(self.members)), deadline_s)
+            causes = {index: end for index, end in received.items() if isinstance(end, WorkerExit)}
             # The deadline also holds for a member that sends parts of a reply without end.
-            is_late = not seen or time.monotonic() >= deadline_s
+            is_late = not received or time.monotonic() >= deadline_s
             if causes or (is_late and _has_failure(answers)):
                 return self._find_cause(causes or answers, activity)
             if is_late:
                 silent = [index for index in range(len(self.members)) if index not in answers]
                 return self._timeout_failure(self._stopped_members(silent) or silent, activity)
             answers |= {
-                index: reply.answer for index, reply in seen.items() if isinstance(reply, Reply)
+                index: reply.answer for index, reply in received.items() if isinstance(reply, Reply)
             }
             if _has_failure(answers):
                 # The other processes refuse the request soon, too, or wait for this process
@@ -193,7 +193,7 @@ class Group:
 
     def _wait_for_replies(
         self, indices: Iterable[int], end_s: float
-    ) -> dict[int, Reply | Exit | None]:
+    ) -> dict[int, Reply | WorkerExit | None]:
         """Wait until some member sends bytes or ends; return its Reply or Exit, by its index.
 
         Only the members `indices` are watched, and the result may have several of these members. A
@@ -219,14 +219,16 @@ class Group:
             activity: A description of the request for messages, such as ``measuring CASE``.
 
         """
-        causes = {index: end for index, end in causes.items() if isinstance(end, Exit | Failure)}
+        causes = {
+            index: end for index, end in causes.items() if isinstance(end, WorkerExit | Failure)
+        }
         watched = {*range(len(self.members))} - {*causes}
         end_s = time.monotonic() + CAUSE_GRACE_S
         while watched and time.monotonic() < end_s:
-            for index, seen in self._wait_for_replies(watched, end_s).items():
+            for index, received in self._wait_for_replies(watched, end_s).items():
                 watched.discard(index)
-                answer = seen.answer if isinstance(seen, Reply) else seen
-                if isinstance(answer, Exit | Failure):
+                answer = received.answer if isinstance(received, Reply) else received
+                if isinstance(answer, WorkerExit | Failure):
                     causes[index] = answer
         others = [index for index in range(len(self.members)) if index not in causes]
         if stopped := self._stopped_members(others):
@@ -247,18 +249,18 @@ class Group:
         failure, and is ended. The message names all these members.
         """
         return self._member_failure(
-            indices, self.members[indices[0]].end_and_wait(Ending.STACK), activity
+            indices, self.members[indices[0]].end_and_wait(EndMethod.STACK), activity
         )
 
     def _member_failure(
-        self, indices: Sequence[int], exit_or_failure: Exit | Failure, activity: str
+        self, indices: Sequence[int], exit_or_failure: WorkerExit | Failure, activity: str
     ) -> Failure:
         """Return the failure of the first of the members `indices`; the message names all members.
 
         `exit_or_failure` is the Exit of the first member, or the Failure of its reply. `activity`
         describes the request in messages.
         """
-        if isinstance(exit_or_failure, Exit):
+        if isinstance(exit_or_failure, WorkerExit):
             exit_or_failure = failure_of_exit(
                 exit_or_failure, self.members[indices[0]].launch, activity
             )
@@ -270,7 +272,7 @@ class Group:
         )
 
     def _member_name(self, index: int) -> str:
-        name = "" if self.worker_spec.cluster == ALONE else f"worker {index}"
+        name = "" if self.worker_spec.cluster == NO_GROUP else f"worker {index}"
         return " on ".join(filter(None, (name, self.members[index].host)))
 
 
@@ -278,14 +280,14 @@ def _has_failure(answers: Mapping[int, object]) -> bool:
     return any(isinstance(answer, Failure) for answer in answers.values())
 
 
-def _cause_order(exit_or_failure: Exit | Failure) -> int:
+def _cause_order(exit_or_failure: WorkerExit | Failure) -> int:
     """Return a sort key: the event with the smallest key probably caused the other events.
 
     The order is: a lost host, a process that a signal ended, a process that exited, a Failure.
     """
     if isinstance(exit_or_failure, Failure):
         return 3
-    if exit_or_failure.host_loss:
+    if exit_or_failure.lost_host_text:
         return 0
     return 1 if exit_or_failure.exit_code is not None and exit_or_failure.exit_code < 0 else 2
 
@@ -346,7 +348,9 @@ def _merge_probes(probes: Sequence[Probe], launch: LaunchId) -> Probe | Failure:
                 f"process 0{_hosts_text(probes[0])} {_features_text(first, names)}"
             )
             return Failure(kind=FailureKind.WRONG_WORLD, message=message, launch=launch)
-    return replace(probes[0], hosts=tuple(host for probe in probes for host in probe.hosts))
+    return replace(
+        probes[0], process_hosts=tuple(host for probe in probes for host in probe.process_hosts)
+    )
 
 
 def _probe_features(probe: Probe) -> dict[str, object]:
@@ -364,7 +368,7 @@ def _features_text(features: Mapping[str, object], names: Sequence[str]) -> str:
 
 
 def _hosts_text(probe: Probe) -> str:
-    return f" ({', '.join(probe.hosts)})" if probe.hosts else ""
+    return f" ({', '.join(probe.process_hosts)})" if probe.process_hosts else ""
 
 
 def _disagreement(subject: str, launch: LaunchId) -> Failure:

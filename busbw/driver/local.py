@@ -24,25 +24,25 @@ from pathlib import Path
 from busbw import storage, wire
 from busbw.model import variables
 from busbw.model.launch import LaunchId
-from busbw.model.machine import Cluster, ClusterMember, cluster_members
+from busbw.model.machine import GroupMember, ProcessGroup, group_members
 
 from . import logs
 from .bundle import Bundle, PrivateFolder
-from .transport import Ending, Exit, HostError, Transport, Worker, WorkerSpec
+from .transport import EndMethod, HostError, Transport, Worker, WorkerExit, WorkerSpec
 
 # How long a worker may take to print its stack before it is killed, and to exit by itself.
 STACK_GRACE_S = 1.0
 EXIT_GRACE_S = 5.0
 
-LOG_CHARACTERS = 4000
-_LOG_BYTES = 2**20
+MAX_LOG_CHARACTERS = 4000
+_MAX_LOG_BYTES = 2**20
 
 _READ_BYTES = 65536
 
 # The program asks the kernel to kill its process when the parent's thread ends, and then becomes
 # the command in its arguments. Python ignores SIGPIPE and SIGXFSZ when it starts, and the command
 # would inherit this, so both signals are reset.
-_TIED_CODE = """
+_CHILD_CODE = """
 import ctypes, os, signal, sys
 parent, *command = sys.argv[1:]
 PR_SET_PDEATHSIG = 1
@@ -65,7 +65,7 @@ _INTERPRETER_VARIABLES = ("PYTHONHOME", "PYTHONPATH", "__PYVENV_LAUNCHER__")
 # that is set.
 _PROXY_EXCEPTIONS = ("no_grpc_proxy", "no_proxy", "NO_PROXY")
 
-_CONNECT_S = 1.0
+_CONNECT_TIMEOUT_S = 1.0
 
 _REMEDIES = {
     errno.ENETUNREACH: "this network namespace has no loopback interface that is up "
@@ -77,7 +77,7 @@ _REMEDIES = {
 def worker_environment(
     worker_spec: WorkerSpec,
     inherited_variables: Mapping[str, str],
-    member: ClusterMember | None = None,
+    member: GroupMember | None = None,
 ) -> dict[str, str]:
     """Return a worker's environment: `inherited_variables` with the changes of `worker_spec`.
 
@@ -127,7 +127,7 @@ def start_child(
     """
     stdin, stdout, stderr = streams
     return subprocess.Popen(
-        command_tied_to(os.getpid(), command),
+        command_ending_with(os.getpid(), command),
         stdin=stdin,
         stdout=stdout,
         stderr=stderr,
@@ -137,7 +137,7 @@ def start_child(
     )
 
 
-def command_tied_to(parent: int, command: Sequence[str]) -> list[str]:
+def command_ending_with(parent: int, command: Sequence[str]) -> list[str]:
     """Return a command line that runs `command` in a process that ends with its parent.
 
     `parent` is the process id of the parent. The kernel kills the process when the thread that
@@ -145,7 +145,7 @@ def command_tied_to(parent: int, command: Sequence[str]) -> list[str]:
     `preexec_fn` of `subprocess` would have the same effect. But Python would then also run the
     functions that libraries register for a fork, and JAX's function warns.
     """
-    return [sys.executable, "-I", "-S", "-c", _TIED_CODE, str(parent), *command]
+    return [sys.executable, "-I", "-S", "-c", _CHILD_CODE, str(parent), *command]
 
 
 class LocalWorker(Worker):
@@ -162,12 +162,12 @@ class LocalWorker(Worker):
         worker_spec: WorkerSpec,
         folder: PrivateFolder,
         launch: LaunchId,
-        member: ClusterMember | None = None,
+        member: GroupMember | None = None,
     ) -> None:
         super().__init__(launch)
         self._kill_at_s = math.inf
         self._is_hung = False
-        self._exit: Exit | None = None
+        self._exit: WorkerExit | None = None
         self._log = folder.path / f"{launch}.{worker_spec.framework}.log"
         self._log.touch()
         self._mark_log()
@@ -221,23 +221,23 @@ class LocalWorker(Worker):
             return self._socket.recv(_READ_BYTES)
         return b""
 
-    def request_end(self, ending: Ending) -> None:
+    def request_end(self, ending: EndMethod) -> None:
         grace_s = EXIT_GRACE_S
-        if ending is Ending.STACK:
+        if ending is EndMethod.STACK:
             self._is_hung = True
             # A stopped process prints no stack.
             grace_s = 0.0 if self.is_stopped else STACK_GRACE_S
         self._kill_at_s = min(self._kill_at_s, time.monotonic() + grace_s)
-        if ending is Ending.STACK:
+        if ending is EndMethod.STACK:
             self._process.send_signal(signal.SIGUSR1)
-        elif ending is Ending.KILL:
+        elif ending is EndMethod.KILL:
             # `wait` kills the processes that the worker has started.
             self._process.kill()
         # The worker exits by itself when its requests end.
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
-    def wait(self) -> Exit:
+    def wait(self) -> WorkerExit:
         if self._exit is None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(max(0.0, self._kill_at_s - time.monotonic()))
@@ -245,19 +245,19 @@ class LocalWorker(Worker):
             self._exit = self._reap()
         return self._exit
 
-    def _reap(self) -> Exit:
+    def _reap(self) -> WorkerExit:
         """Kill the worker and all processes of its group; return how the worker ended."""
         self._socket.close()
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         code = self._process.wait()
         log = public_log_text(self._log, self._log_start_byte, self._environment)
-        return Exit(
+        return WorkerExit(
             exit_code=None if self._is_hung else code,
-            log=log[-LOG_CHARACTERS:],
+            log=log[-MAX_LOG_CHARACTERS:],
             reason=logs.reason_in_log(log),
             oom_kills=oom_kill_count() - self._oom_kills,
-            pids_max=logs.least_pids_limit()
+            reached_pids_limit=logs.least_pids_limit()
             if logs.refused_start_count() > self._refused_count
             else None,
         )
@@ -272,7 +272,7 @@ def _worker_command(
     worker_spec: WorkerSpec,
     folder: PrivateFolder,
     launch: LaunchId,
-    member: ClusterMember | None,
+    member: GroupMember | None,
     descriptor: int,
 ) -> list[str]:
     options = {
@@ -289,14 +289,14 @@ def _worker_command(
     return [worker_spec.python or sys.executable, str(folder.path), *arguments]
 
 
-def oom_kill_count(vmstat: Path = Path("/proc/vmstat")) -> int:
+def oom_kill_count(vmstat_path: Path = Path("/proc/vmstat")) -> int:
     """Return the number of processes that the kernel killed for lack of memory since it booted.
 
-    The number is read from the file `vmstat`; 0 if the file has no such number.
+    The number is read from the file `vmstat_path`; 0 if the file has no such number.
     """
-    if not vmstat.exists():
+    if not vmstat_path.exists():
         return 0
-    count = vmstat.read_text().partition("\noom_kill ")[2].partition("\n")[0]
+    count = vmstat_path.read_text().partition("\noom_kill ")[2].partition("\n")[0]
     return int(count or 0)
 
 
@@ -309,7 +309,7 @@ def public_log_text(
     in `environment`, which are the variables of the process that wrote the log.
     """
     with path.open("rb") as file:
-        file.seek(max(begin_byte, file.seek(0, os.SEEK_END) - _LOG_BYTES))
+        file.seek(max(begin_byte, file.seek(0, os.SEEK_END) - _MAX_LOG_BYTES))
         text = file.read().decode(errors="replace")
     return wire.escape_unprintable(
         variables.without_secrets(text, environment, os.path.expanduser("~"))
@@ -341,12 +341,12 @@ class LocalTransport(Transport):
     def __init__(self, bundle: Bundle) -> None:
         self._bundle = bundle
 
-    def cluster_members(self, cluster: Cluster) -> tuple[ClusterMember, ...]:
+    def group_members(self, cluster: ProcessGroup) -> tuple[GroupMember, ...]:
         ports = free_ports(cluster.processes, "127.0.0.1", socket.AF_INET)
-        return cluster_members(cluster, (f"127.0.0.1:{port}" for port in ports))
+        return group_members(cluster, (f"127.0.0.1:{port}" for port in ports))
 
     def start(
-        self, worker_spec: WorkerSpec, launch: LaunchId, member: ClusterMember | None
+        self, worker_spec: WorkerSpec, launch: LaunchId, member: GroupMember | None
     ) -> Worker:
         try:
             return LocalWorker(worker_spec, self._bundle, launch, member)
@@ -374,7 +374,7 @@ def free_ports(count: int, host: str, family: socket.AddressFamily) -> tuple[int
             ports = [listener.getsockname()[1] for listener in listeners]
             # The connection uses an additional port, because no process can listen for a while on
             # the port of a connection that has ended.
-            stack.enter_context(socket.create_connection((host, ports.pop()), _CONNECT_S))
+            stack.enter_context(socket.create_connection((host, ports.pop()), _CONNECT_TIMEOUT_S))
         except OSError as error:
             remedy = _REMEDIES.get(error.errno or 0, "let its firewall accept its own connections")
             raise HostError(

@@ -19,7 +19,7 @@ from pathlib import Path
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.words import FailureKind, OutOfMemoryDetection
 
-from .transport import Exit
+from .transport import WorkerExit
 
 
 def refused_start_count(root: Path = Path("/")) -> int:
@@ -68,7 +68,7 @@ def _text_or_empty(path: Path) -> str:
     return ""
 
 
-REASON_CHARACTERS = 300
+MAX_REASON_CHARACTERS = 300
 
 # The line that a library, the compiler, the C++ or C run time, or the loader writes when it ends a
 # process. The first such line of a log has the cause; later ones are consequences.
@@ -108,7 +108,7 @@ _OUT_OF_MEMORY = re.compile(
 )
 
 
-def failure_of_exit(worker_exit: Exit, launch: LaunchId, activity: str) -> Failure:
+def failure_of_exit(worker_exit: WorkerExit, launch: LaunchId, activity: str) -> Failure:
     """Return the failure of the launch whose worker ended as `worker_exit` says.
 
     `activity` is the interrupted work, for the message of the failure, such as ``measuring CASE``.
@@ -120,8 +120,11 @@ def failure_of_exit(worker_exit: Exit, launch: LaunchId, activity: str) -> Failu
         kind in (FailureKind.CRASHED, FailureKind.TIMEOUT) and not worker_exit.reply_error
     )
     reason = f": {worker_exit.reason}" if is_unexplained and worker_exit.reason else ""
-    if is_unexplained and worker_exit.pids_max is not None:
-        reason = f"; pids.max ({worker_exit.pids_max} processes and threads) was reached{reason}"
+    if is_unexplained and worker_exit.reached_pids_limit is not None:
+        reason = (
+            f"; pids.max ({worker_exit.reached_pids_limit} processes and threads) was "
+            f"reached{reason}"
+        )
     return Failure(
         kind=kind,
         message=f"{text} while {activity}{reason}",
@@ -132,14 +135,14 @@ def failure_of_exit(worker_exit: Exit, launch: LaunchId, activity: str) -> Failu
     )
 
 
-def _classify(worker_exit: Exit) -> tuple[FailureKind, str, OutOfMemoryDetection | None]:
+def _classify(worker_exit: WorkerExit) -> tuple[FailureKind, str, OutOfMemoryDetection | None]:
     """Return the kind of the failure, its message, and how a lack of memory was detected.
 
     The last value is None if a lack of memory is not the cause.
     """
     code = worker_exit.exit_code
-    if worker_exit.host_loss:
-        return FailureKind.KILLED, worker_exit.host_loss, None
+    if worker_exit.lost_host_text:
+        return FailureKind.KILLED, worker_exit.lost_host_text, None
     if worker_exit.reply_error:
         return (
             FailureKind.CRASHED,
@@ -176,11 +179,11 @@ def reason_in_log(log: str) -> str:
 
     The line is, in this order of preference, the first line of a fatal error, the exception of the
     last traceback, the function that Python's current thread was running, or the last line. If the
-    line has more than REASON_CHARACTERS characters, `` ... `` replaces its middle.
+    line has more than MAX_REASON_CHARACTERS characters, `` ... `` replaces its middle.
     """
     line = _LINE_PREFIX.sub("", _reason_line(log)).strip()
-    half = REASON_CHARACTERS // 2
-    return line if len(line) <= REASON_CHARACTERS else f"{line[:half]} ... {line[-half:]}"
+    half = MAX_REASON_CHARACTERS // 2
+    return line if len(line) <= MAX_REASON_CHARACTERS else f"{line[:half]} ... {line[-half:]}"
 
 
 def _reason_line(log: str) -> str:

@@ -55,7 +55,7 @@ class Stack:
 
 
 @dataclass
-class Schedule:
+class RoundRunner:
     """The rounds of launches that measure the cases of a session, and the results so far.
 
     Attributes:
@@ -200,10 +200,10 @@ class Schedule:
                     self.stacks[side].worker_specs[framework], launch
                 )
             for side in sides:
-                begun = self.executor.wait_until_ready(groups[side])
-                if isinstance(begun, Failure):
-                    return groups, {side: begun}
-                groups[side] = begun
+                ready_group = self.executor.wait_until_ready(groups[side])
+                if isinstance(ready_group, Failure):
+                    return groups, {side: ready_group}
+                groups[side] = ready_group
         return groups, {}
 
     def _measure_cases(self, groups: Mapping[Side, Group], cases: Sequence[Case]) -> Sequence[Case]:

@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar
 
 from busbw import extensions, wire
 from busbw.model.launch import Failure, LaunchId, Run
-from busbw.model.machine import ALONE, Cluster, ClusterMember
+from busbw.model.machine import NO_GROUP, GroupMember, ProcessGroup
 
 from .bundle import Bundle
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 # A Run of a thousand ranks takes less than one MiB.
-MOST_REPLY_BYTES = 16 * 2**20
+MAX_REPLY_BYTES = 16 * 2**20
 
 
 class HostError(Exception):
@@ -73,13 +73,13 @@ class WorkerSpec:
     service: str = "measure"
     device: str = ""
     ranks: int | None = None
-    cluster: Cluster = ALONE
+    cluster: ProcessGroup = NO_GROUP
     environment: Mapping[str, str] = field(default_factory=dict)
     unset_variables: tuple[str, ...] = ()
     default_variables: Mapping[str, str] = field(default_factory=dict)
 
 
-class Ending(enum.StrEnum):
+class EndMethod(enum.StrEnum):
     """A way to end a worker process.
 
     CLOSE: close the worker's channel of requests, so that the worker exits by itself. STACK: let
@@ -93,7 +93,7 @@ class Ending(enum.StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Exit:
+class WorkerExit:
     """The end of a worker process: its exit code, and the known circumstances.
 
     Attributes:
@@ -103,13 +103,13 @@ class Exit:
         reason: The line of the log that says why the process ended, empty if unknown.
         oom_kills: The number of processes on the host that the kernel killed for lack of memory
             since the last request.
-        pids_max: The limit on the number of processes and threads, if the limit was reached since
-            the last request. Otherwise None.
+        reached_pids_limit: The limit on the number of processes and threads, if the limit was
+            reached since the last request. Otherwise None.
         waited_s: The seconds from the last request until the process was ended.
         reply_error: The error in an invalid reply; empty if no invalid reply was received.
         is_stopped: Whether the process hung because a signal such as SIGSTOP had stopped it.
-        host_loss: The reason why the host of the process cannot be reached any more. Empty if the
-            host can be reached. On a lost host, the other fields are unknown.
+        lost_host_text: The reason why the host of the process cannot be reached any more. Empty if
+            the host can be reached. On a lost host, the other fields are unknown.
 
     """
 
@@ -117,11 +117,11 @@ class Exit:
     log: str = ""
     reason: str = ""
     oom_kills: int = 0
-    pids_max: int | None = None
+    reached_pids_limit: int | None = None
     waited_s: float = 0.0
     reply_error: str = ""
     is_stopped: bool = False
-    host_loss: str = ""
+    lost_host_text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ class Worker(ABC):
         if request is not None:
             self.write(request.json_line())
 
-    def receive(self) -> Reply | Exit | None:
+    def receive(self) -> Reply | WorkerExit | None:
         """Wait for the next bytes of the worker, and return its reply.
 
         Returns None if the reply is still incomplete. Returns an Exit if the process has ended, or
@@ -190,17 +190,19 @@ class Worker(ABC):
         """
         content = self.read()
         if not content:
-            return self.end_and_wait(Ending.CLOSE)
+            return self.end_and_wait(EndMethod.CLOSE)
         try:
             return self._add_to_reply(content)
         except wire.WireError as error:
             # After an invalid reply no later reply can be trusted.
-            return replace(self.end_and_wait(Ending.KILL), exit_code=None, reply_error=str(error))
+            return replace(
+                self.end_and_wait(EndMethod.KILL), exit_code=None, reply_error=str(error)
+            )
 
-    def end_and_wait(self, ending: Ending) -> Exit:
+    def end_and_wait(self, ending: EndMethod) -> WorkerExit:
         """End the process as `ending` says, wait until the process has ended; return the Exit."""
         waited_s = time.monotonic() - self._sent_at_s
-        is_stopped = ending is Ending.STACK and self.is_stopped
+        is_stopped = ending is EndMethod.STACK and self.is_stopped
         self.request_end(ending)
         return replace(self.wait(), waited_s=waited_s, is_stopped=is_stopped)
 
@@ -210,8 +212,8 @@ class Worker(ABC):
         Raises WireError for an invalid reply.
         """
         self._partial_reply += content
-        if len(self._partial_reply) > MOST_REPLY_BYTES:
-            raise wire.WireError(f"more than {MOST_REPLY_BYTES} bytes")
+        if len(self._partial_reply) > MAX_REPLY_BYTES:
+            raise wire.WireError(f"more than {MAX_REPLY_BYTES} bytes")
         if b"\n" not in content:
             return None
         line, _, following = bytes(self._partial_reply).partition(b"\n")
@@ -241,14 +243,14 @@ class Worker(ABC):
         """Wait for the next bytes of a reply; return ``b""`` if the process sends no more bytes."""
 
     @abstractmethod
-    def request_end(self, ending: Ending) -> None:
+    def request_end(self, ending: EndMethod) -> None:
         """Begin to end the process as `ending` says, without waiting for the end of the process.
 
         Any thread may call this method. Afterwards `read` returns ``b""``.
         """
 
     @abstractmethod
-    def wait(self) -> Exit:
+    def wait(self) -> WorkerExit:
         """Wait until the process has ended, and return its Exit; `request_end` was called before.
 
         The process is killed if the process does not end within its grace period.
@@ -280,10 +282,10 @@ def parse_reply(line: bytes, reply_type: type) -> Reply:
 class Transport(ABC):
     """A way to start worker processes on one or more hosts.
 
-    For `join`, `lock` and `close` this base class does nothing, as for workers on this host.
+    `connect_hosts`, `lock` and `close` of this base class do nothing, as for workers on this host.
     """
 
-    def join(self, wait_s: float) -> None:  # noqa: B027 this host takes part
+    def connect_hosts(self, wait_s: float) -> None:  # noqa: B027 this host takes part
         """Connect to all hosts.
 
         Raises HostError if a host cannot be reached, or does not join within `wait_s` seconds.
@@ -302,12 +304,12 @@ class Transport(ABC):
         """End the connections to the hosts, and with them all workers on the hosts."""
 
     @abstractmethod
-    def cluster_members(self, cluster: Cluster) -> tuple[ClusterMember, ...]:
+    def group_members(self, cluster: ProcessGroup) -> tuple[GroupMember, ...]:
         """Return a member for each process of `cluster`, with the addresses of all members."""
 
     @abstractmethod
     def start(
-        self, worker_spec: WorkerSpec, launch: LaunchId, member: ClusterMember | None
+        self, worker_spec: WorkerSpec, launch: LaunchId, member: GroupMember | None
     ) -> Worker:
         """Start a worker process as `worker_spec` says, and return the worker before it is ready.
 
@@ -332,7 +334,7 @@ class HostsTransport(Transport):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Hosts:
+class RemoteHosts:
     """The hosts that options name, before the session connects to these hosts.
 
     Attributes:

@@ -24,17 +24,21 @@ from busbw import extensions, storage, wire
 from busbw.model.case import Case
 from busbw.model.field_types import Date
 from busbw.model.machine import EnvironmentKey
-from busbw.model.stored import Record, Session
-from busbw.model.words import Device, FailureKind, Outcome, SessionOutcome
+from busbw.model.stored import Record, StoredSession
+from busbw.model.words import DeviceClass, FailureKind, Outcome, SessionOutcome
 
 DOCUMENT = "busbw record"
 _REMEDY = "move the file away, and the next session begins a new one"
 # The outcomes of a session in which many cases together left their expected times.
-_SHARED_CHANGES = (SessionOutcome.MACHINE_SHIFT, SessionOutcome.SLOWER, SessionOutcome.DRIFT)
+_SHARED_CHANGE_OUTCOMES = (
+    SessionOutcome.MACHINE_SHIFT,
+    SessionOutcome.SLOWER,
+    SessionOutcome.DRIFT,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Line(Record):
+class HistoryLine(Record):
     """A line of the history: the record of a case in a session, and its verdict.
 
     Attributes:
@@ -59,7 +63,7 @@ class Line(Record):
     """
 
     session: str
-    device: Device
+    device: DeviceClass
     case: Case
     outcome: Outcome
     session_outcome: SessionOutcome
@@ -86,17 +90,17 @@ class Line(Record):
     def has_change(self) -> bool:
         """Whether the case, or all cases of the session together, became slower or faster."""
         return self.outcome in (Outcome.REGRESSED, Outcome.IMPROVED) or any(
-            outcome in _SHARED_CHANGES for outcome in self.session_outcomes
+            outcome in _SHARED_CHANGE_OUTCOMES for outcome in self.session_outcomes
         )
 
     @property
     def text(self) -> str:
         """The line as JSON text, without the newline at the end."""
-        document = {"document": DOCUMENT, "version": wire.VERSION, **wire.to_json(self)}
+        document = {"document": DOCUMENT, "version": wire.DOCUMENT_VERSION, **wire.to_json(self)}
         return json.dumps(document, separators=(",", ":"))
 
 
-def parse_line(text: str | bytes, location: str) -> Line:
+def parse_line(text: str | bytes, location: str) -> HistoryLine:
     """Parse the JSON text of a line.
 
     Raises WireError if the text is not valid. The message begins with `location`, the place of the
@@ -111,12 +115,12 @@ def parse_line(text: str | bytes, location: str) -> Line:
         raise wire.WireError(f"{location}{where}") from error
     # A Line has fields for the other keys only.
     del raw["document"], raw["version"]
-    line = wire.from_json(Line, raw, location)
+    line = wire.from_json(HistoryLine, raw, location)
     return replace(line, extra=extensions.with_declared_types(line.extra, f"{location}.extra"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Series:
+class SeriesKey:
     """The key of a series: sessions of a framework whose times can be compared with each other.
 
     Times with and without an interleaved reference belong to different series, because two
@@ -135,7 +139,7 @@ class Series:
     is_reference: bool = False
 
     @classmethod
-    def of_line(cls, line: Line) -> Series:
+    def of_line(cls, line: HistoryLine) -> SeriesKey:
         """Return the key of the series to which a line belongs."""
         return cls(framework=line.case.framework, stack=line.stack, is_reference=line.is_reference)
 
@@ -149,17 +153,19 @@ class Series:
         return f"{self.framework} interleaved with the reference {self.stack}"
 
 
-def comparable_sessions(lines: Iterable[Line], series: Series) -> list[Session]:
+def comparable_sessions(lines: Iterable[HistoryLine], series: SeriesKey) -> list[StoredSession]:
     """Return the sessions of `series` that have lines in `lines`, in the order of these lines.
 
     Lines without times, and lines whose times cannot be compared (`is_ordinary`), are left out.
     """
-    sessions: dict[str, dict[Case, Line]] = {}
+    sessions: dict[str, dict[Case, HistoryLine]] = {}
     for line in lines:
-        if line.times_us and line.is_ordinary and Series.of_line(line) == series:
+        if line.times_us and line.is_ordinary and SeriesKey.of_line(line) == series:
             sessions.setdefault(line.session, {})[line.case] = line
     return [
-        Session.from_records(by_case, has_change=any(line.has_change for line in by_case.values()))
+        StoredSession.from_records(
+            by_case, has_change=any(line.has_change for line in by_case.values())
+        )
         for by_case in sessions.values()
     ]
 
@@ -180,7 +186,7 @@ def _check_no_link(folder: Path) -> None:
             raise HistoryError(f"{part} is a link, expected a folder; make --history the link")
 
 
-def append_lines(root: Path, key: EnvironmentKey, lines: Sequence[Line]) -> Path:
+def append_lines(root: Path, key: EnvironmentKey, lines: Sequence[HistoryLine]) -> Path:
     """Append one or more `lines` of a session to the history, and return the path of the file.
 
     `root` is the folder of the history, and `key` names the machine. Raises HistoryError if the
@@ -203,7 +209,7 @@ def append_lines(root: Path, key: EnvironmentKey, lines: Sequence[Line]) -> Path
     return path
 
 
-def _parse_lines(path: Path, line_numbers: Mapping[bytes, int]) -> list[Line]:
+def _parse_lines(path: Path, line_numbers: Mapping[bytes, int]) -> list[HistoryLine]:
     """Parse the lines of the file `path`, whose texts are the keys of `line_numbers`.
 
     The values are the numbers of the lines in the file, for messages. Empty texts are left out.
@@ -213,7 +219,7 @@ def _parse_lines(path: Path, line_numbers: Mapping[bytes, int]) -> list[Line]:
         return [parse_line(text, f"line {number}") for text, number in line_numbers.items() if text]
 
 
-def read_all_machines(root: Path) -> dict[str, tuple[Line, ...]]:
+def read_all_machines(root: Path) -> dict[str, tuple[HistoryLine, ...]]:
     """Read the history in the folder `root`, and map the name of each machine to its lines.
 
     The name is the machine's folder below `root`. Raises HistoryError if a file cannot be read or
@@ -236,7 +242,7 @@ def machine_folders(root: Path) -> tuple[str, ...]:
     return tuple(sorted(map(str, folders)))
 
 
-def read_folder(folder: Path, first_year: int = 0) -> tuple[Line, ...]:
+def read_folder(folder: Path, first_year: int = 0) -> tuple[HistoryLine, ...]:
     """Read the lines of a machine's folder, oldest first, without the years before `first_year`.
 
     The result is empty if the folder is missing. Raises HistoryError if a file cannot be read or
@@ -250,7 +256,7 @@ def read_folder(folder: Path, first_year: int = 0) -> tuple[Line, ...]:
     return tuple(sorted(lines, key=lambda line: line.moment))
 
 
-def _read_lines(path: Path) -> list[Line]:
+def _read_lines(path: Path) -> list[HistoryLine]:
     """Read the lines of a file, and drop each line that repeats an earlier line.
 
     Raises HistoryError if the file cannot be read, has an invalid line, or is not named for a year.

@@ -15,15 +15,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from busbw.model.case import Case, convert_to
-from busbw.model.stored import Session, merge_sessions
+from busbw.model.stored import StoredSession, merge_sessions
 from busbw.model.words import Outcome, change_text, plural
-from busbw.stats.change_points import Change, find_changes
-from busbw.stats.launches import Variance, moderate_variance, variance_from_differences
+from busbw.stats.change_points import MeanChange, find_mean_changes
+from busbw.stats.launches import Variance, pool_with_prior_variance, variance_from_differences
 
-from .files import AcknowledgedChange, Line, Series, comparable_sessions
+from .files import AcknowledgedChange, HistoryLine, SeriesKey, comparable_sessions
 
 # With fewer cases, the median over cases does not show what they share.
-_MIN_CASES = 6
+_MIN_SHARED_CASE_COUNT = 6
 
 # A change is shared if this fraction of the cases changed.
 _SHARED_FRACTION = 2 / 3
@@ -91,10 +91,10 @@ class CaseHistory:
     """
 
     case: Case
-    series: Series
+    series: SeriesKey
     outcome_counts: Mapping[Outcome, int]
     baseline_date: str
-    lines_by_session: Mapping[str, Line]
+    lines_by_session: Mapping[str, HistoryLine]
     level_s: float | None = None
     relative_stddev: float | None = None
     changes: tuple[LevelChange, ...] = ()
@@ -126,10 +126,10 @@ class MachineHistory:
     """
 
     folder: str
-    lines: Sequence[Line]
+    lines: Sequence[HistoryLine]
     cases: tuple[CaseHistory, ...]
-    first_lines: Mapping[str, Line]
-    shared_changes: Mapping[Series, tuple[LevelChange, ...]]
+    first_lines: Mapping[str, HistoryLine]
+    shared_changes: Mapping[SeriesKey, tuple[LevelChange, ...]]
 
     @property
     def outcome_counts(self) -> Mapping[str, int]:
@@ -139,7 +139,7 @@ class MachineHistory:
 
 def build_machine_history(
     folder: str,
-    lines: Sequence[Line],
+    lines: Sequence[HistoryLine],
     *,
     merge_within: timedelta = timedelta(0),
     acknowledged_changes: Sequence[AcknowledgedChange] = (),
@@ -153,10 +153,10 @@ def build_machine_history(
         acknowledged_changes: The acknowledged changes, whose reasons the changes of levels get.
 
     """
-    by_series: dict[Series, dict[Case, list[Line]]] = {}
-    first: dict[str, Line] = {}
+    by_series: dict[SeriesKey, dict[Case, list[HistoryLine]]] = {}
+    first: dict[str, HistoryLine] = {}
     for line in lines:
-        by_case = by_series.setdefault(Series.of_line(line), {})
+        by_case = by_series.setdefault(SeriesKey.of_line(line), {})
         by_case.setdefault(line.case, []).append(line)
         # The line of a reference is of the same session as the line that was compared with it.
         if not line.is_reference:
@@ -202,16 +202,18 @@ class _Level:
 
     """
 
-    changes: tuple[Change, ...]
+    changes: tuple[MeanChange, ...]
     level_s: float
     relative_stddev: float | None
 
 
 # Log times, or log ratios, by the position of the session in its series.
-_Logs = Mapping[int, float]
+_LogTimesByPosition = Mapping[int, float]
 
 
-def _find_levels(sessions: Sequence[Session]) -> tuple[Mapping[Case, _Level], tuple[Change, ...]]:
+def _find_levels(
+    sessions: Sequence[StoredSession],
+) -> tuple[Mapping[Case, _Level], tuple[MeanChange, ...]]:
     """Return the levels of the cases of a series, and the changes that most cases share.
 
     `sessions` are the sessions of the series, oldest first. A log time is the sum of the level of
@@ -227,12 +229,12 @@ def _find_levels(sessions: Sequence[Session]) -> tuple[Mapping[Case, _Level], tu
     medians = {}
     for position in range(len(sessions)):
         shifts = [v[position] - middle[case] for case, v in logs.items() if position in v]
-        if len(shifts) >= _MIN_CASES:
+        if len(shifts) >= _MIN_SHARED_CASE_COUNT:
             medians[position] = statistics.median(shifts)
     changes = _find_changes(medians, _session_variance(medians))
     # The shared part without its changes, in the sessions with enough cases to show it.
-    wander = _without_changes(medians, changes)
-    center = statistics.fmean(wander.values()) if wander else 0.0
+    shared_without_changes = _without_changes(medians, changes)
+    center = statistics.fmean(shared_without_changes.values()) if shared_without_changes else 0.0
     edges = [0, *(change.position for change in changes), len(sessions)]
     shared = tuple(
         change
@@ -241,7 +243,7 @@ def _find_levels(sessions: Sequence[Session]) -> tuple[Mapping[Case, _Level], tu
     )
     residuals = {
         case: {
-            position: value - wander.get(position, center) + center
+            position: value - shared_without_changes.get(position, center) + center
             for position, value in _without_changes(values, shared).items()
         }
         for case, values in logs.items()
@@ -249,7 +251,9 @@ def _find_levels(sessions: Sequence[Session]) -> tuple[Mapping[Case, _Level], tu
     return _find_case_levels(residuals, shared), shared
 
 
-def _without_changes(values: _Logs, changes: Sequence[Change]) -> dict[int, float]:
+def _without_changes(
+    values: _LogTimesByPosition, changes: Sequence[MeanChange]
+) -> dict[int, float]:
     """Return the log times `values`, each without the changes up to the position of its session."""
     return {
         position: value - math.fsum(change.size_at(position) for change in changes)
@@ -257,7 +261,7 @@ def _without_changes(values: _Logs, changes: Sequence[Change]) -> dict[int, floa
     }
 
 
-def _session_variance(values: _Logs) -> Variance | None:
+def _session_variance(values: _LogTimesByPosition) -> Variance | None:
     """Return the variance of log times between sessions; None for fewer than two sessions.
 
     The variance is computed from successive differences, which changes of the level hardly enlarge,
@@ -271,18 +275,18 @@ def _session_variance(values: _Logs) -> Variance | None:
     )
 
 
-def _find_changes(values: _Logs, variance: Variance | None) -> tuple[Change, ...]:
+def _find_changes(values: _LogTimesByPosition, variance: Variance | None) -> tuple[MeanChange, ...]:
     """Find the changes of the level of log times `values`; empty if `variance` is None.
 
     The positions of the changes are keys of `values`. `variance` is that between sessions.
     """
     positions = list(values)
-    changes = find_changes(list(values.values()), variance) if variance else ()
+    changes = find_mean_changes(list(values.values()), variance) if variance else ()
     return tuple(replace(change, position=positions[change.position]) for change in changes)
 
 
 def _is_shared(
-    change: Change, first_position: int, end_position: int, logs: Iterable[_Logs]
+    change: MeanChange, first_position: int, end_position: int, logs: Iterable[_LogTimesByPosition]
 ) -> bool:
     """Return whether most cases have the change `change`.
 
@@ -310,7 +314,7 @@ def _is_shared(
 
 
 def _find_case_levels(
-    residuals: Mapping[Case, _Logs], shared_changes: Sequence[Change]
+    residuals: Mapping[Case, _LogTimesByPosition], shared_changes: Sequence[MeanChange]
 ) -> dict[Case, _Level]:
     """Compute the newest level of each case, and its changes.
 
@@ -323,12 +327,12 @@ def _find_case_levels(
     """
     variances = {case: _session_variance(values) for case, values in residuals.items()}
     of_all = [variance.value for variance in variances.values() if variance is not None]
-    usual = statistics.median(of_all) if len(of_all) >= _MIN_CASES else None
+    usual = statistics.median(of_all) if len(of_all) >= _MIN_SHARED_CASE_COUNT else None
     levels = {}
     for case, values in residuals.items():
         variance = variances[case]
         if variance is not None and usual is not None:
-            variance = moderate_variance(
+            variance = pool_with_prior_variance(
                 variance, Variance(value=usual, degrees_of_freedom=_SESSIONS_FOR_USUAL_NOISE)
             )
         changes = _find_changes(values, variance)
@@ -343,9 +347,9 @@ def _find_case_levels(
 
 
 def _case_history(
-    lines: Sequence[Line],
+    lines: Sequence[HistoryLine],
     level: _Level | None,
-    sessions: Sequence[Session],
+    sessions: Sequence[StoredSession],
     acknowledged_changes: Sequence[AcknowledgedChange],
 ) -> CaseHistory:
     """Return the history of a case, given its lines, its level, and the sessions of its series.
@@ -357,7 +361,7 @@ def _case_history(
         CaseHistory,
         level,
         case=case,
-        series=Series.of_line(lines[-1]),
+        series=SeriesKey.of_line(lines[-1]),
         outcome_counts=Counter(line.outcome for line in lines),
         baseline_date=lines[-1].baseline_date,
         lines_by_session={line.session: line for line in lines if line.is_ordinary},
@@ -367,8 +371,8 @@ def _case_history(
 
 def _describe_changes(
     framework: str,
-    change_points: Sequence[Change],
-    sessions: Sequence[Session],
+    change_points: Sequence[MeanChange],
+    sessions: Sequence[StoredSession],
     acknowledged_changes: Sequence[AcknowledgedChange],
 ) -> tuple[LevelChange, ...]:
     """Return the LevelChange of each change point, with its date, its size, and stack changes.
@@ -389,7 +393,7 @@ def _describe_changes(
                 began=first.began,
                 log_ratio=change.size,
                 session_count=change.value_count,
-                stack_changes=first.stack_changes_since(before, framework),
+                stack_changes=first.setup_changes_since(before, framework),
                 reason=next(reasons, ""),
             )
         )

@@ -10,14 +10,14 @@ from busbw.model.case import Case
 from busbw.model.verdict import Verdict
 from busbw.model.words import FailureKind, Outcome, plural, shorten_list
 
-from .files import Line, Series, comparable_sessions
+from .files import HistoryLine, SeriesKey, comparable_sessions
 from .levels import MachineHistory
 
 # A list of more changes would be hard to read, so that the rest is only counted.
 _MAX_CHANGES = 24
 
 # A text names at most this many cases, and only counts further cases.
-_MAX_NAMED = 4
+_MAX_NAMED_CASES = 4
 
 
 # The outcome of a measurement without times, by its kind of failure; other kinds are FAILED.
@@ -28,7 +28,7 @@ _OUTCOME_BY_FAILURE = {
 }
 
 
-def measured_outcome(line: Line) -> Outcome | None:
+def measured_outcome(line: HistoryLine) -> Outcome | None:
     """Return the outcome of the measurement in a line of the history; None if nothing was measured.
 
     For a line with times, or that is FAILED or OUT_OF_MEMORY, return the outcome of the line. The
@@ -42,7 +42,7 @@ def measured_outcome(line: Line) -> Outcome | None:
 
 
 def failing_since_texts(
-    lines: Sequence[Line], failed_outcomes: Mapping[Case, Outcome]
+    lines: Sequence[HistoryLine], failed_outcomes: Mapping[Case, Outcome]
 ) -> Iterator[str]:
     """Yield texts that say since when cases have had the outcomes with which they fail.
 
@@ -60,10 +60,10 @@ def failing_since_texts(
         cases.setdefault(text, []).append(case.name)
     cases.pop("", None)
     for text, names in cases.items():
-        yield f"{', '.join(shorten_list(names, _MAX_NAMED, 'case'))}: {text}"
+        yield f"{', '.join(shorten_list(names, _MAX_NAMED_CASES, 'case'))}: {text}"
 
 
-def _failing_text(case: Case, outcome: Outcome, lines: Sequence[Line]) -> str:
+def _failing_text(case: Case, outcome: Outcome, lines: Sequence[HistoryLine]) -> str:
     """Return a text with the day since which `case` has had `outcome`, and changes of the stack.
 
     The text is empty if the newest line of the case in `lines` has another outcome, or if its times
@@ -73,11 +73,11 @@ def _failing_text(case: Case, outcome: Outcome, lines: Sequence[Line]) -> str:
     # A session that was slowed down on purpose tells nothing about earlier sessions.
     if not of_case or not of_case[-1].is_ordinary:
         return ""
-    series = Series.of_line(of_case[-1])
+    series = SeriesKey.of_line(of_case[-1])
     sessions = [
         line
         for line in of_case
-        if line.is_ordinary and Series.of_line(line) == series and measured_outcome(line)
+        if line.is_ordinary and SeriesKey.of_line(line) == series and measured_outcome(line)
     ]
     alike = list(
         itertools.takewhile(lambda line: measured_outcome(line) is outcome, reversed(sessions))
@@ -93,7 +93,7 @@ def _failing_text(case: Case, outcome: Outcome, lines: Sequence[Line]) -> str:
         for session in comparable_sessions(lines, series)
         if before <= session.began <= first
     ]
-    changes = between[-1].stack_changes_since(between[0], series.framework) if between else ()
+    changes = between[-1].setup_changes_since(between[0], series.framework) if between else ()
     changed = ", ".join(changes) or "nothing that is known"
     return f"{outcome.value} since {first:%Y-%m-%d} ({count}); changed there: {changed}"
 
@@ -114,7 +114,7 @@ def failing_since_texts_of_verdicts(
     return [text for machine in machines for text in failing_since_texts(machine.lines, failed)]
 
 
-def change_texts(machine: MachineHistory) -> Iterator[tuple[str, Sequence[str]]]:
+def history_texts(machine: MachineHistory) -> Iterator[tuple[str, Sequence[str]]]:
     """Yield headings about the history of a machine, each with the texts of the list below it.
 
     The first heading counts the outcomes of sessions, and its list is empty. The list of the second

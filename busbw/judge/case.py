@@ -16,11 +16,11 @@ from busbw import metrics
 from busbw.model.case import Case, CaseSpec
 from busbw.model.launch import Failure, Measurement
 from busbw.model.stored import Baseline
-from busbw.model.verdict import LaunchTimeSummary, Reference, Verdict
+from busbw.model.verdict import LaunchTimeSummary, PublishedBandwidth, Verdict
 from busbw.model.words import Outcome, change_text, plural, seconds_text
-from busbw.stats.launches import launch_time_s, relative_mad
+from busbw.stats.launches import launch_time_s, robust_relative_stddev
 
-from .decision import CaseLimits, LevelDecision, decide_direction
+from .decision import CaseLimits, DirectionDecision, decide_direction
 from .noise import find_two_neighbours
 from .policy import Policy
 from .series import NO_LOSS, CaseTimes, SeriesLoss
@@ -84,7 +84,7 @@ def summarize_times(
         median_s=median_s,
         best_s=min(times_s),
         worst_s=max(times_s),
-        spread=relative_mad(times_s),
+        spread=robust_relative_stddev(times_s),
         algbw_gb_per_s=metrics.algbw_gb_per_s(case.payload_bytes, median_s),
         busbw_gb_per_s=metrics.busbw_gb_per_s(case, median_s),
     )
@@ -118,7 +118,7 @@ def judge_case(
     settings: JudgingSettings,
     *,
     latest_loss: SeriesLoss | None = None,
-    published_bandwidth: Reference | None = None,
+    published_bandwidth: PublishedBandwidth | None = None,
 ) -> Ruling:
     """Judge one case against its baseline.
 
@@ -197,7 +197,7 @@ def _judge_outcome(
     arguments are those of `judge_case`, with NO_LOSS in place of None.
     """
 
-    def rule_that(outcome: Outcome, text: str, *, failed: bool = False) -> Ruling:
+    def final_ruling(outcome: Outcome, text: str, *, failed: bool = False) -> Ruling:
         """Return a ruling with the given verdict, which more launches do not change."""
         return Ruling(verdict=Verdict(spec=spec, outcome=outcome, failed=failed, text=text))
 
@@ -207,21 +207,21 @@ def _judge_outcome(
         if failure_verdict.outcome is not Outcome.SKIPPED or baseline is None:
             return Ruling(verdict=failure_verdict)
         text = f"{failure_verdict.text}; its baseline of {baseline.date} was measured"
-        return rule_that(Outcome.FAILED, text, failed=True)
+        return final_ruling(Outcome.FAILED, text, failed=True)
     if baseline is not None and baseline.case.protocol != protocol:
         before = f"the baseline of {baseline.date} with {baseline.case.protocol}"
         text = f"measured with protocol {protocol}, {before}"
         failed = settings.require_baselines and not settings.accepts_slower_times
-        return rule_that(Outcome.INCOMPARABLE, text, failed=failed)
+        return final_ruling(Outcome.INCOMPARABLE, text, failed=failed)
     if measurement.failures:
         return Ruling(verdict=_judge_out_of_memory(spec, measurement.failures, baseline, settings))
     if baseline is None:
         required = "; a baseline is required" if settings.fails_without_baseline else ""
         text = f"measured, nothing to compare with{required}"
-        return rule_that(Outcome.NO_BASELINE, text, failed=settings.fails_without_baseline)
+        return final_ruling(Outcome.NO_BASELINE, text, failed=settings.fails_without_baseline)
     if baseline.is_out_of_memory or limits is None:
         text = f"the baseline of {baseline.date} says out of memory and is stale"
-        return rule_that(Outcome.IMPROVED, f"it fits now; {text}")
+        return final_ruling(Outcome.IMPROVED, f"it fits now; {text}")
     return _compare_with_level(spec, measurement, baseline, limits, settings, latest_loss)
 
 
@@ -241,21 +241,25 @@ def _judge_out_of_memory(
        only if baselines are required.
     4. Otherwise the baseline has a time: the case fails, unless an update accepts slower times.
     """
-    worst = failures[0]
+    first_failure = failures[0]
     if baseline is None:
         return out_of_memory_verdict(
-            spec, worst, " (no baseline)", failed=settings.fails_without_baseline
+            spec, first_failure, " (no baseline)", failed=settings.fails_without_baseline
         )
     if baseline.is_out_of_memory:
         more = f" (expected: so it was on {baseline.date})"
-        return out_of_memory_verdict(spec, worst, more, failed=False, expected=True)
+        return out_of_memory_verdict(spec, first_failure, more, failed=False, expected=True)
     if all(would_fit_without_other_programs(failure) for failure in failures):
         more = "; with the machine's memory free it would fit"
-        verdict = out_of_memory_verdict(spec, worst, more, failed=settings.require_baselines)
+        verdict = out_of_memory_verdict(
+            spec, first_failure, more, failed=settings.require_baselines
+        )
         return replace(verdict, outcome=Outcome.INCOMPARABLE)
     before = seconds_text(statistics.median(baseline.times_s))
     more = f"; the baseline of {baseline.date} has {before}"
-    return out_of_memory_verdict(spec, worst, more, failed=not settings.accepts_slower_times)
+    return out_of_memory_verdict(
+        spec, first_failure, more, failed=not settings.accepts_slower_times
+    )
 
 
 def _compare_with_level(
@@ -277,7 +281,7 @@ def _compare_with_level(
     if settings.fail_above is not None:
         # The user's limit applies to the fastest launch, too. No loss of earlier sessions fails.
         max_log_ratio, latest_loss = math.log(settings.fail_above), NO_LOSS
-        limits = replace(limits, fastest_above_log_ratio=None)
+        limits = replace(limits, fastest_launch_above_log_ratio=None)
     times = CaseTimes.split(times_s, policy.rule, settings.planned_launch_count)
     decision = decide_direction(times, limits, policy.rule, max_log_ratio)
     outcome, reason = _outcome_and_reason(decision, settings, latest_loss)
@@ -304,15 +308,13 @@ def _compare_with_level(
     )
     is_undecided = decision.direction is None
     needed = (
-        settings.planned_launch_count + policy.rule.confirming_launch_count
-        if is_undecided
-        else None
+        settings.planned_launch_count + policy.rule.confirming_pair_count if is_undecided else None
     )
     return Ruling(verdict=verdict, needed_launch_count=needed, is_suspected=is_undecided)
 
 
 def _outcome_and_reason(
-    decision: LevelDecision, settings: JudgingSettings, latest_loss: SeriesLoss
+    decision: DirectionDecision, settings: JudgingSettings, latest_loss: SeriesLoss
 ) -> tuple[Outcome, str]:
     """Turn the decision on today's times into an outcome and a reason of a few words.
 
@@ -326,11 +328,11 @@ def _outcome_and_reason(
     )
     if decision.direction is None:
         return Outcome.NOISY, "seems slower, not yet confirmed"
-    if latest_loss.lost_session_count:
+    if latest_loss.loss_session_count:
         loss = change_text(math.expm1(latest_loss.mean_loss))
         return (
             Outcome.REGRESSED,
-            f"{loss} slower over the last {plural(latest_loss.lost_session_count, 'session')}",
+            f"{loss} slower over the last {plural(latest_loss.loss_session_count, 'session')}",
         )
     if decision.direction > 0:
         return Outcome.REGRESSED, f"confirmed: {confirmation}"

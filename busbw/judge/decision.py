@@ -35,9 +35,9 @@ class CaseLimits:
         residual_limit: The log ratio that the residual of an unchanged case rarely exceeds.
         noise: How much sessions of this case vary, estimated from launches and from all cases.
             `SessionNoise.stddev_with_sessions` adds the earlier sessions of this case.
-        fastest_above_log_ratio: A second condition for a slower case: the log ratio of the fastest
-            launch must exceed this limit. None if the rule does not compare neighbours, or the
-            framework has too few cases.
+        fastest_launch_above_log_ratio: A second condition for a slower case: the log ratio of the
+            fastest launch must exceed this limit. None if the rule does not compare neighbours, or
+            the framework has too few cases.
 
     """
 
@@ -49,7 +49,7 @@ class CaseLimits:
     residual: float
     residual_limit: float
     noise: SessionNoise
-    fastest_above_log_ratio: float | None = None
+    fastest_launch_above_log_ratio: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,7 +95,7 @@ def merge_findings(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LevelDecision:
+class DirectionDecision:
     """The decision whether a case is slower or faster than its expected time.
 
     Attributes:
@@ -119,13 +119,13 @@ class LevelDecision:
 
 def decide_direction(
     times: CaseTimes, limits: CaseLimits, rule: Rule, max_log_ratio: float
-) -> LevelDecision:
+) -> DirectionDecision:
     """Decide whether a case is slower or faster than its expected time.
 
     A case is slower if the log ratio of the median of all launches exceeds `max_log_ratio`, and if
     the first launches, the confirming launches and the fastest launch each exceed a limit of their
-    own (`_partial_limit`, or `limits.fastest_above_log_ratio` for the fastest launch). A case is
-    faster if the log ratio is below `limits.faster_below_log_ratio`.
+    own (`_partial_limit`, or `limits.fastest_launch_above_log_ratio` for the fastest launch). A
+    case is faster if the log ratio is below `limits.faster_below_log_ratio`.
 
     Args:
         times: Today's launches of the case.
@@ -147,14 +147,16 @@ def decide_direction(
     if is_suspected and confirmation is None:
         direction = None
     elif is_confirmed and log_ratio > max_log_ratio:
-        partial = _partial_limit(limits, max_log_ratio, rule.fastest_limit_share, rule)
+        partial = _partial_limit(limits, max_log_ratio, rule.fastest_launch_limit_share, rule)
         fastest = (
-            partial if limits.fastest_above_log_ratio is None else limits.fastest_above_log_ratio
+            partial
+            if limits.fastest_launch_above_log_ratio is None
+            else limits.fastest_launch_above_log_ratio
         )
         direction = int(times.all_launches.log_fastest - limits.expected_time.log_fastest > fastest)
     elif log_ratio < limits.faster_below_log_ratio:
         direction = -1
-    return LevelDecision(
+    return DirectionDecision(
         direction=direction,
         log_ratio=log_ratio,
         max_log_ratio=max_log_ratio,

@@ -16,14 +16,19 @@ from busbw.stats.launches import sum_of_squares_about_mean
 
 from .decision import decide_direction
 from .noise import SessionNoise
-from .policy import MEDIAN_VARIANCE_RATIO, SESSIONS_IN_NOISE_REPORT, SESSIONS_OF_LAST_MEDIAN, Rule
+from .policy import (
+    LAST_MEDIAN_SESSION_COUNT,
+    MEDIAN_TO_MEAN_VARIANCE_RATIO,
+    SESSIONS_IN_NOISE_REPORT,
+    Rule,
+)
 from .rule import SessionLimits, compute_limits
 from .series import (
     NO_LAUNCHES,
     NO_LOSS,
     CaseTimes,
-    History,
-    LaunchSummary,
+    LogTimeSummary,
+    ReplayedHistory,
     Series,
     SeriesLoss,
     WindowLoss,
@@ -45,19 +50,19 @@ class LatestSession:
             The earlier sessions of this series are not yet included.
         loss_floor: The least log ratio that counts as a loss over several sessions.
         is_slower: Whether this session alone shows a loss.
-        begins_loss: Whether `is_slower` begins a loss of this series. For a case, `is_slower` does
-            not if only the part that the case shares with other cases is slow.
+        can_begin_loss: Whether `is_slower` begins a loss of this series. For a case, `is_slower`
+            does not if only the part that the case shares with other cases is slow.
         is_shared_part: Whether the series is the shared part of a framework, not a case.
 
     """
 
-    launches: LaunchSummary
+    launches: LogTimeSummary
     residual: float
     residual_stddev: float
     noise: SessionNoise
     loss_floor: float
     is_slower: bool
-    begins_loss: bool
+    can_begin_loss: bool
     is_shared_part: bool = False
 
     @property
@@ -85,7 +90,7 @@ class Assessment(SessionLimits):
 
     """
 
-    history: History
+    history: ReplayedHistory
     directions: Mapping[Case, int | None]
     latest_sessions: Mapping[Case | str, LatestSession]
     latest_losses: Mapping[Case | str, SeriesLoss]
@@ -94,7 +99,7 @@ class Assessment(SessionLimits):
 
 
 def assess_session(
-    history: History, session_limits: SessionLimits, times_today: Mapping[Case, CaseTimes]
+    history: ReplayedHistory, session_limits: SessionLimits, times_today: Mapping[Case, CaseTimes]
 ) -> Assessment:
     """Judge a session by the earlier sessions in `history`, which stays unchanged.
 
@@ -116,7 +121,7 @@ def assess_session(
     slower = {
         name
         for name in session_limits.shared_parts
-        if latest_sessions[name].is_slower or latest_losses[name].lost_session_count
+        if latest_sessions[name].is_slower or latest_losses[name].loss_session_count
     }
     return convert_to(
         Assessment,
@@ -133,7 +138,7 @@ def assess_session(
 
 
 def _latest_sessions(
-    history: History,
+    history: ReplayedHistory,
     session_limits: SessionLimits,
     times_today: Mapping[Case, CaseTimes],
     directions: Mapping[Case, int | None],
@@ -152,20 +157,24 @@ def _latest_sessions(
             noise=shared_part.noise,
             loss_floor=math.log1p(history.rule.min_session_loss),
             is_slower=shared_part.is_slower,
-            begins_loss=shared_part.is_slower,
+            can_begin_loss=shared_part.is_slower,
             is_shared_part=True,
         )
     for case, limit in session_limits.limits.items():
         is_slower = directions[case] == 1
         level = session_limits.shared_parts[case.framework].log_level
-        shift = level + limit.common_shift if case.framework in history.pooled_frameworks else 0.0
+        shift = (
+            level + limit.common_shift
+            if case.framework in history.frameworks_with_shared_part
+            else 0.0
+        )
         latest_sessions[case] = convert_to(
             LatestSession,
             limit,
             launches=times_today[case].all_launches.without_shift(shift),
             loss_floor=history.loss_floor(case),
             is_slower=is_slower,
-            begins_loss=is_slower and limit.residual > limit.residual_limit,
+            can_begin_loss=is_slower and limit.residual > limit.residual_limit,
         )
     return latest_sessions
 
@@ -188,7 +197,7 @@ def _next_loss(
     if window is not None:
         began = began if loss and began < window.start_position else window.start_position
         loss, gradual = window.loss, not latest_session.is_slower and (not loss or gradual)
-    elif not loss and latest_session.begins_loss:
+    elif not loss and latest_session.can_begin_loss:
         loss, began, gradual = latest_session.residual, count, False
     is_lasting = loss > 0 and began < count
     values = [*series.log_medians[began:], latest_session.launches.log_median]
@@ -198,8 +207,8 @@ def _next_loss(
         start_position=began,
         is_gradual=gradual,
         mean_loss=mean if window is None else window.loss,
-        lost_session_count=count + 1 - began if is_lasting else 0,
-        first_lost_session_number=series.session_numbers[began] if is_lasting else 0,
+        loss_session_count=count + 1 - began if is_lasting else 0,
+        first_loss_session_number=series.session_numbers[began] if is_lasting else 0,
         ended_loss_session_count=ended_count,
         min_window_start=count + 1 if is_noisy else start,
         window=window,
@@ -215,7 +224,10 @@ def _has_loss_ended(series: Series, latest_session: LatestSession, rule: Rule) -
     half = series.latest_loss.loss / 2
     last = (
         median(
-            [*series.log_medians[1 - SESSIONS_OF_LAST_MEDIAN :], latest_session.launches.log_median]
+            [
+                *series.log_medians[1 - LAST_MEDIAN_SESSION_COUNT :],
+                latest_session.launches.log_median,
+            ]
         )
         - latest_session.log_level
     )
@@ -252,7 +264,9 @@ def _find_window(
         sigmas = rule.window_sigmas + rule.window_sigmas_over_sessions / expected.session_count
         sigmas = rule.shared_window_sigmas if latest_session.is_shared_part else sigmas
         limit = sigmas * math.sqrt(share) * latest_session.noise.stddev_with_sessions(expected)
-        middle = min(median(values[begin:]), median(values[-SESSIONS_OF_LAST_MEDIAN:]), values[-1])
+        middle = min(
+            median(values[begin:]), median(values[-LAST_MEDIAN_SESSION_COUNT:]), values[-1]
+        )
         if mean > max(latest_session.loss_floor, limit) and middle - expected.log_level > mean / 2:
             loss, widest, threshold = loss or mean, begin, expected.log_level
     if not widest:
@@ -285,13 +299,15 @@ def deviation_of_accepted_session(
     odd = accepted - median(since)
     stddev = latest_session.noise.stddev(sum_of_squares_about_mean(since), len(since) - 1)
     sigmas = rule.shared_sigmas if latest_session.is_shared_part else rule.odd_accepted_sigmas
-    limit = sigmas * stddev * math.sqrt(1 + MEDIAN_VARIANCE_RATIO / len(since))
+    limit = sigmas * stddev * math.sqrt(1 + MEDIAN_TO_MEAN_VARIANCE_RATIO / len(since))
     sign = math.copysign(1.0, odd)
     begins = all(sign * (accepted - value) > abs(odd) / 2 for value in since[:2])
     return odd if abs(odd) > max(latest_session.loss_floor, limit) and begins else 0.0
 
 
-def replay_sessions(sessions: Iterable[Mapping[Case, CaseTimes]], history: History) -> History:
+def replay_sessions(
+    sessions: Iterable[Mapping[Case, CaseTimes]], history: ReplayedHistory
+) -> ReplayedHistory:
     """Judge `sessions` in their order, append each of them to `history`, and return `history`."""
     for times in sessions:
         limits = compute_limits(history, times)
@@ -300,13 +316,14 @@ def replay_sessions(sessions: Iterable[Mapping[Case, CaseTimes]], history: Histo
 
 
 def append_session(
-    history: History, times_today: Mapping[Case, CaseTimes], assessment: Assessment
+    history: ReplayedHistory, times_today: Mapping[Case, CaseTimes], assessment: Assessment
 ) -> None:
     """Append a judged session to `history`.
 
-    Later levels do not use the session for a case that became slower or faster, and not for the
-    cases of a framework that is slower as a whole. A noisy session is not used at all. A session
-    with wider limits is not used once `rule.min_session_count_for_known_noise` sessions exist.
+    Later levels do not use the session for a case that became slower or faster or has a loss over
+    several sessions, and not for the cases of a framework that is slower as a whole. A noisy
+    session is not used for any case. Neither is a session that was noisier than usual, so that its
+    limits were widened, once `rule.min_session_count_for_known_noise` sessions exist.
 
     Args:
         history: The earlier sessions, to which the session is added.
@@ -318,10 +335,10 @@ def append_session(
     latest_losses = assessment.latest_losses
     number = history.session_count
     changed = [case for case in directions if directions[case] != 0 or latest_losses[case].window]
-    is_wide = (
+    is_unused_for_levels = (
         assessment.widening > 1 and number >= history.rule.min_session_count_for_known_noise
     ) or assessment.is_noisy
-    is_calm = len(changed) <= 2 and not is_wide and not assessment.slower_frameworks
+    is_calm = len(changed) <= 2 and not is_unused_for_levels and not assessment.slower_frameworks
     shifts = {
         name: assessment.latest_sessions[name].launches.log_median
         for name in assessment.shared_parts
@@ -330,43 +347,43 @@ def append_session(
         series = history.series.setdefault(case, Series())
         latest_session = assessment.latest_sessions.get(case)
         if latest_session is not None:
-            is_bad = is_wide or case.framework in assessment.slower_frameworks
+            is_bad = is_unused_for_levels or case.framework in assessment.slower_frameworks
             is_counted = directions[case] == 0 and not is_bad and not latest_losses[case].loss
             expected = assessment.limits[case].expected_time
-            prior_stddev = latest_session.noise.stddev() * expected.prediction_factor(
+            prior_stddev = latest_session.noise.stddev() * expected.prediction_stddev_factor(
                 times.all_launches
             )
-            extreme = abs(latest_session.residual) / prior_stddev if is_calm else 0.0
+            deviation_sigmas = abs(latest_session.residual) / prior_stddev if is_calm else 0.0
             series.append_session(
                 number,
                 latest_session.launches,
                 latest_losses[case],
                 is_counted=is_counted,
-                deviation_sigmas=extreme,
+                deviation_sigmas=deviation_sigmas,
             )
         else:
-            is_pooled = case.framework in history.pooled_frameworks
+            is_pooled = case.framework in history.frameworks_with_shared_part
             shift = shifts.get(case.framework, 0.0) if is_pooled else 0.0
             series.append_session(
                 number, times.all_launches.without_shift(shift), series.latest_loss, is_counted=True
             )
     for name in dict.fromkeys(case.framework for case in times_today):
-        _append_shared_part(history, name, assessment, is_wide)
+        _append_shared_part(history, name, assessment, is_unused_for_levels)
     history.noisy_flags.append(assessment.is_noisy)
 
 
 def _append_shared_part(
-    history: History, framework: str, assessment: Assessment, is_wide: bool
+    history: ReplayedHistory, framework: str, assessment: Assessment, is_unused_for_levels: bool
 ) -> None:
     """Append the shared part of a framework in a judged session to the series of the framework.
 
-    `is_wide` says whether the session is too noisy to be used for later levels.
+    `is_unused_for_levels` says whether the session is too noisy to be used for later levels.
     """
     series = history.series.setdefault(framework, Series())
-    is_counted, launches = framework in history.pooled_frameworks, NO_LAUNCHES
+    is_counted, launches = framework in history.frameworks_with_shared_part, NO_LAUNCHES
     latest_session = assessment.latest_sessions.get(framework)
     if latest_session is not None:
-        is_counted &= not (is_wide or framework in assessment.slower_frameworks)
+        is_counted &= not (is_unused_for_levels or framework in assessment.slower_frameworks)
         launches = latest_session.launches
     latest_loss = assessment.latest_losses.get(framework, NO_LOSS)
     series.append_session(history.session_count, launches, latest_loss, is_counted=is_counted)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from busbw.model.case import Case
-from busbw.model.stored import Baseline, Record, Session, merge_sessions
+from busbw.model.stored import Baseline, Record, StoredSession, merge_sessions
 from busbw.model.words import change_text, plural, shorten_list
 
 from .lasting_losses import (
@@ -23,32 +23,32 @@ from .lasting_losses import (
 )
 from .policy import (
     AUTO_LIMIT_SHARE,
-    AUTO_MIN_SESSIONS,
-    AUTO_WHOLE_SESSION_EVERY,
+    AUTO_MIN_SESSION_COUNT,
+    AUTO_WHOLE_SESSION_INTERVAL,
     MIN_LOSS_TICKS,
     Policy,
     Rule,
 )
 from .rule import compute_limits
-from .series import CaseTimes, History, LaunchSummary, SeriesLoss
+from .series import CaseTimes, LogTimeSummary, ReplayedHistory, SeriesLoss
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Levels:
+class EarlierSessions:
     """The earlier sessions of one machine, from which the levels of its cases are computed.
 
     Attributes:
         sessions: The sessions, oldest first. Sessions that began close to each other are merged.
         cases: The cases with accepted times.
         failed_cases: The cases that failed in any session of the history.
-        replayed_histories: A cache of the results of `build_history`, by measured cases and ticks.
+        replayed_histories: A cache of `build_history`, by measured cases and steps of their clocks.
 
     """
 
-    sessions: tuple[Session, ...]
+    sessions: tuple[StoredSession, ...]
     cases: frozenset[Case]
     failed_cases: frozenset[Case] = frozenset()
-    replayed_histories: dict[object, History] = field(
+    replayed_histories: dict[object, ReplayedHistory] = field(
         default_factory=dict, compare=False, repr=False
     )
 
@@ -77,7 +77,7 @@ class Levels:
         if key not in self.replayed_histories:
             sessions = [
                 {
-                    case: _join_records(records, policy.rule)
+                    case: _merge_records(records, policy.rule)
                     for case, records in session.records.items()
                 }
                 for session in self.sessions
@@ -99,7 +99,7 @@ def build_history(
     *,
     measured_cases: Collection[Case],
     ticks_s: Mapping[Case, float] = {},
-) -> History:
+) -> ReplayedHistory:
     """Judge earlier sessions one after the other, and return the history of these sessions.
 
     Args:
@@ -122,20 +122,20 @@ def build_history(
         tick_s = MIN_LOSS_TICKS * ticks_s.get(case, 0.0)
         least_s = max(policy.least_visible_difference_s(case.clock), tick_s)
         loss_floors.setdefault(case, math.log1p(least_s / math.exp(times.all_launches.log_median)))
-    history = History(
-        rule=policy.rule, pooled_frameworks=frozenset(pooled), loss_floors=loss_floors
+    history = ReplayedHistory(
+        rule=policy.rule, frameworks_with_shared_part=frozenset(pooled), loss_floors=loss_floors
     )
     return replay_sessions(filter(None, replayed), history)
 
 
-def _join_records(records: Sequence[Record], rule: Rule) -> CaseTimes:
+def _merge_records(records: Sequence[Record], rule: Rule) -> CaseTimes:
     """Return the times of one case in a session that was merged from several sessions.
 
     `records` has the case's record of each merged session. Squared deviations are from the mean of
     a launch's own record, so that differences between merged sessions do not count as noise.
     """
     times = CaseTimes.split([time_s for record in records for time_s in record.times_s], rule)
-    parts = [LaunchSummary.summarize(record.times_s) for record in records]
+    parts = [LogTimeSummary.summarize(record.times_s) for record in records]
     squares = math.fsum(part.sum_of_squares for part in parts)
     degrees_of_freedom = sum(part.degrees_of_freedom for part in parts)
     return replace(
@@ -159,10 +159,10 @@ class StoredTimes:
     """
 
     baselines: Sequence[Baseline]
-    history: Sequence[Session] = ()
+    history: Sequence[StoredSession] = ()
     acknowledged_changes: Mapping[Case, datetime] = field(default_factory=dict)
 
-    def select_sessions(self, merge_within: timedelta) -> tuple[Session, ...]:
+    def select_sessions(self, merge_within: timedelta) -> tuple[StoredSession, ...]:
         """Return the accepted sessions and the recorded sessions since then, oldest first.
 
         Sessions that began less than `merge_within` apart are merged, with these exceptions:
@@ -177,7 +177,7 @@ class StoredTimes:
         begins = {b.case: [record.began for record in b.records] for b in self.baselines}
         stored = {times for session in accepted for times in session.times_s.items()}
 
-        def is_later(session: Session, case: Case) -> bool:
+        def is_later(session: StoredSession, case: Case) -> bool:
             ages = [session.began - began for began in begins.get(case, ())]
             is_soon = any(timedelta(0) <= age < merge_within for age in ages)
             return (
@@ -206,7 +206,7 @@ def build_levels(
     stored_times: Collection[StoredTimes],
     policy: Policy,
     failed_cases: frozenset[Case] = frozenset(),
-) -> Levels | None:
+) -> EarlierSessions | None:
     """Return the levels of one machine, or None if the machine has no baseline with a time.
 
     `stored_times` are the stored times of the machine, for each framework. `failed_cases` are the
@@ -218,10 +218,12 @@ def build_levels(
     ]
     cases = frozenset(baseline.case for times in stored_times for baseline in times.baselines)
     merged = merge_sessions(sessions, merge_within)
-    return Levels(sessions=merged, cases=cases, failed_cases=failed_cases) if cases else None
+    return (
+        EarlierSessions(sessions=merged, cases=cases, failed_cases=failed_cases) if cases else None
+    )
 
 
-def _accepted_sessions(baselines: Sequence[Baseline]) -> list[Session]:
+def _accepted_sessions(baselines: Sequence[Baseline]) -> list[StoredSession]:
     """Return the accepted sessions, which are assembled from the records of baselines.
 
     Records with the same moment and the same commit are from the same session.
@@ -232,12 +234,12 @@ def _accepted_sessions(baselines: Sequence[Baseline]) -> list[Session]:
             records = sessions.setdefault((record.began, record.commit), {})
             # Moments are in whole seconds, so two sessions of a case may have the same moment.
             records[baseline.case] = (*records.get(baseline.case, ()), record)
-    return [Session(began=began, records=records) for (began, _), records in sessions.items()]
+    return [StoredSession(began=began, records=records) for (began, _), records in sessions.items()]
 
 
 def _select_cases(
-    sessions: Sequence[Session], is_selected: Callable[[Session, Case], bool]
-) -> list[Session]:
+    sessions: Sequence[StoredSession], is_selected: Callable[[StoredSession, Case], bool]
+) -> list[StoredSession]:
     """Return `sessions` with only the cases for which `is_selected(session, case)` returns True.
 
     Sessions without a selected case are left out.
@@ -254,7 +256,7 @@ def _select_cases(
     return [session for session in selected if session.records]
 
 
-def decided_cases(assessment: Assessment) -> Iterator[Case]:
+def cases_decided_by_first_launch(assessment: Assessment) -> Iterator[Case]:
     """Yield the cases that the first launch decides as PASS, so that they need no more launches.
 
     `assessment` has one launch of each case. A case is decided if the loss of this launch is at
@@ -263,10 +265,10 @@ def decided_cases(assessment: Assessment) -> Iterator[Case]:
     - if the case or its framework has a loss, or may have a loss,
     - if the case is faster, or the level of the case has too few sessions,
     - in a session that is noisier than usual, or
-    - in each `policy.AUTO_WHOLE_SESSION_EVERY`-th session.
+    - in each `policy.AUTO_WHOLE_SESSION_INTERVAL`-th session.
     """
     history = assessment.history
-    is_whole = history.session_count % AUTO_WHOLE_SESSION_EVERY == 0
+    is_whole = history.session_count % AUTO_WHOLE_SESSION_INTERVAL == 0
     if is_whole or assessment.widening > 1:
         return
     for case, limits in assessment.limits.items():
@@ -275,11 +277,11 @@ def decided_cases(assessment: Assessment) -> Iterator[Case]:
         states += [before.latest_loss, history.series[case.framework].latest_loss]
         log_ratio = limits.common_shift + limits.residual
         if (
-            len(before.counted_positions) >= AUTO_MIN_SESSIONS
+            len(before.counted_positions) >= AUTO_MIN_SESSION_COUNT
             and limits.faster_below_log_ratio
             <= log_ratio
             <= AUTO_LIMIT_SHARE * limits.slower_above_log_ratio
-            and shared.shift_log_ratio <= AUTO_LIMIT_SHARE * shared.limit_log_ratio
+            and shared.shift_log_ratio <= AUTO_LIMIT_SHARE * shared.max_shift_log_ratio
             and not any(state.loss for state in states)
         ):
             yield case
@@ -290,7 +292,7 @@ _MAX_NAMED_LOSSES = 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Loss:
+class LastingLoss:
     """A loss that several sessions show, of a case or of all cases of a framework together.
 
     Attributes:
@@ -314,8 +316,8 @@ class Loss:
         loss = change_text(math.expm1(self.state.mean_loss))
         return (
             f"{_loss_subject_text(self.subject)} {verb} {loss} slower than expected over the last "
-            f"{plural(self.state.lost_session_count, 'session')}, since {self.began:%Y-%m-%d}; "
-            f"what changed then: {', '.join(self.stack_changes) or 'nothing that is known'}"
+            f"{plural(self.state.loss_session_count, 'session')}, since {self.began:%Y-%m-%d}; "
+            f"changed there: {', '.join(self.stack_changes) or 'nothing that is known'}"
         )
 
 
@@ -325,8 +327,8 @@ def _loss_subject_text(subject: Case | str) -> str:
 
 
 def find_losses(
-    earlier_sessions: Sequence[Session], todays_session: Session, assessment: Assessment
-) -> tuple[Loss, ...]:
+    earlier_sessions: Sequence[StoredSession], todays_session: StoredSession, assessment: Assessment
+) -> tuple[LastingLoss, ...]:
     """Return the losses over several sessions: of frameworks, then of cases, the largest first.
 
     Args:
@@ -337,20 +339,22 @@ def find_losses(
     """
     losses, every = [], [*earlier_sessions, todays_session]
     for name, state in assessment.latest_losses.items():
-        if not state.lost_session_count:
+        if not state.loss_session_count:
             continue
         framework = name if isinstance(name, str) else name.framework
-        first = every[state.first_lost_session_number]
-        earlier = every[: state.first_lost_session_number]
+        first = every[state.first_loss_session_number]
+        earlier = every[: state.first_loss_session_number]
         measured = [s for s in earlier if any(c.framework == framework for c in s.records)]
-        changes = first.stack_changes_since([first, *measured][-1], framework)
-        losses.append(Loss(subject=name, state=state, began=first.began, stack_changes=changes))
+        changes = first.setup_changes_since([first, *measured][-1], framework)
+        losses.append(
+            LastingLoss(subject=name, state=state, began=first.began, stack_changes=changes)
+        )
     # The key is the same for all losses of whole frameworks, so that their order stays.
     losses.sort(key=lambda x: -math.inf if isinstance(x.subject, str) else -x.state.mean_loss)
     return tuple(losses)
 
 
-def losses_text(losses: Sequence[Loss]) -> str:
+def losses_text(losses: Sequence[LastingLoss]) -> str:
     """Describe the first losses and count the others, in one line; return "" without a loss."""
     return "; ".join(shorten_list([loss.text for loss in losses], _MAX_NAMED_LOSSES, "case"))
 
@@ -369,7 +373,7 @@ def repaired_losses_text(assessment: Assessment) -> str:
     return f"repaired: back at the level after {count}: {', '.join(names)}"
 
 
-def accepted_outlier_sessions(assessment: Assessment) -> dict[Case | str, float]:
+def odd_accepted_log_ratios(assessment: Assessment) -> dict[Case | str, float]:
     """Return the cases and frameworks whose accepted session clearly differs from later sessions.
 
     The values are the log ratios of the accepted session to the median of the later sessions:
@@ -390,7 +394,7 @@ def odd_accepted_session_text(assessment: Assessment) -> str:
         f"the accepted session was {change_text(math.expm1(abs(odd)))} "
         f"{'slower' if odd > 0 else 'faster'} than the {assessment.history.session_count} since, "
         f"in {_loss_subject_text(name)}"
-        for name, odd in accepted_outlier_sessions(assessment).items()
+        for name, odd in odd_accepted_log_ratios(assessment).items()
     ]
     more = "accept again with --update-baselines, and a loss beyond the budget with a reason, too"
     return "; ".join([*shorten_list(texts, _MAX_NAMED_LOSSES, "case"), more]) if texts else ""

@@ -14,7 +14,7 @@ from typing import TypeVar
 from busbw.model.case import Case
 
 from .policy import Rule
-from .series import NO_LAUNCHES, ExpectedTime, LaunchSummary, Series
+from .series import NO_LAUNCHES, ExpectedTime, LogTimeSummary, Series
 
 _Member = TypeVar("_Member")
 
@@ -87,7 +87,7 @@ class SessionNoise:
 def estimate_noise(
     series_by_case: Mapping[Case, Series],
     expected_times: Mapping[Case, ExpectedTime],
-    launches_today: Mapping[Case, LaunchSummary],
+    launches_today: Mapping[Case, LogTimeSummary],
     quiet_session_count: int,
     rule: Rule,
 ) -> tuple[dict[Case, SessionNoise], float]:
@@ -127,7 +127,7 @@ def estimate_noise(
         for expected in repeated.values()
     ]
     expected_variances = [launch_noises[case].stddev() ** 2 for case in repeated]
-    prior = rule.prior_deviation**2 if quiet_session_count <= rule.max_prior_session_count else 0.0
+    prior = rule.prior_stddev**2 if quiet_session_count <= rule.max_prior_session_count else 0.0
     session_variance = rule.prior_degrees_of_freedom * max(
         prior, rule.min_session_to_launch_variance_ratio * launch_variance
     )
@@ -145,18 +145,18 @@ def estimate_noise(
 
 
 def typical_launch_variance(
-    squares_and_freedom: Iterable[tuple[float, float]], rule: Rule
+    squares_and_degrees_of_freedom: Iterable[tuple[float, float]], rule: Rule
 ) -> float:
     """Compute the variance between launches of a typical case, in log time.
 
-    `squares_and_freedom` contains a pair for each case: the sum of the squared deviations of the
-    case's launches in log time, and the degrees of freedom of this sum. The result is at least
-    `rule.min_deviation` squared.
+    `squares_and_degrees_of_freedom` contains a pair for each case: the sum of the squared
+    deviations of the case's launches in log time, and the degrees of freedom of this sum. The
+    result is at least `rule.min_launch_stddev` squared.
     """
-    least = rule.min_deviation**2
+    least = rule.min_launch_stddev**2
     variances = [
         (max(least, squares / max(1, freedom)), max(1, freedom))
-        for squares, freedom in squares_and_freedom
+        for squares, freedom in squares_and_degrees_of_freedom
     ]
     return max(least, mean_of_clipped_variances(variances, rule))
 
@@ -191,8 +191,9 @@ def _estimate_launch_noise(
                     freedom += rule.neighbour_weight * launches[neighbour][1]
             share = min(1.0, rule.max_launch_degrees_of_freedom / freedom) if freedom else 0.0
             noises[case] = SessionNoise(
-                sum_of_squares=rule.pooled_degrees_of_freedom * typical_variance + share * squares,
-                degrees_of_freedom=rule.pooled_degrees_of_freedom + share * freedom,
+                sum_of_squares=rule.max_pooled_degrees_of_freedom * typical_variance
+                + share * squares,
+                degrees_of_freedom=rule.max_pooled_degrees_of_freedom + share * freedom,
             )
     return noises
 

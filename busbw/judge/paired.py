@@ -22,13 +22,13 @@ from busbw.stats.launches import (
     estimate_mean,
     estimate_prior_variance,
     log_ratio_of_samples,
-    look_levels,
-    moderate_variance,
+    look_significance_levels,
+    pool_with_prior_variance,
     sample_variance,
 )
 
 from .case import JudgingSettings, Ruling, complete_verdict, summarize_runs
-from .policy import INTERVAL_TAIL, Looks
+from .policy import INTERVAL_TAIL_PROBABILITY, Looks
 from .validity import (
     REFERENCE_PREFIX,
     judge_failed_launches,
@@ -46,7 +46,7 @@ class PairedDecision:
         estimate: The mean log ratio of candidate to reference at the last look; None before the
             first look.
         max_log_ratio: The log ratio above which the case seems slower; None before the first look.
-        launch_count_at_next_look: The total number of launches of each stack that the next look
+        pair_count_at_next_look: The total number of launches of each stack that the next look
             at an undecided case needs. If the case seems slower, the next look confirms or refutes
             the loss. None if the case is decided, or after the last look.
         is_suspected: Whether the case seems slower, and only the confirming launches are missing.
@@ -56,7 +56,7 @@ class PairedDecision:
     outcome: Outcome | None
     estimate: MeanEstimate | None
     max_log_ratio: float | None = None
-    launch_count_at_next_look: int | None = None
+    pair_count_at_next_look: int | None = None
     is_suspected: bool = False
 
 
@@ -70,9 +70,9 @@ def decide_by_looks(
 ) -> PairedDecision:
     """Decide on one case of two interleaved stacks by a group sequential t-test.
 
-    The function `look_levels` divides the error rates into a significance level for each look, by
-    the sources that its docstring names. Bounds are quantiles of Student's t. Log ratios are
-    assumed to be independent and normal.
+    The function `look_significance_levels` divides the error rates into a significance level for
+    each look, by the sources that its docstring names. Bounds are quantiles of Student's t. Log
+    ratios are assumed to be independent and normal.
 
     Args:
         log_ratios: log(candidate / reference) of each pair of launches, in the order of measuring.
@@ -85,20 +85,20 @@ def decide_by_looks(
 
     """
     decision = PairedDecision(outcome=None, estimate=None)
-    alarms = look_levels(
-        looks.launch_counts, looks.false_alarm_rate / case_count, looks.spending_shape
+    alarms = look_significance_levels(
+        looks.pair_counts, looks.session_false_alarm_rate / case_count, looks.spending_shape
     )
-    misses = look_levels(looks.launch_counts, looks.miss_rate, looks.spending_shape)
-    for count, alarm, miss in zip(looks.launch_counts, alarms, misses):
+    misses = look_significance_levels(looks.pair_counts, looks.miss_rate, looks.spending_shape)
+    for count, alarm, miss in zip(looks.pair_counts, alarms, misses):
         if len(log_ratios) < count:
-            return replace(decision, launch_count_at_next_look=count)
+            return replace(decision, pair_count_at_next_look=count)
         estimate = _estimate_log_ratio(log_ratios[:count], prior_variance)
         limit = _log_ratio_limit(estimate, alarm, min_loss)
         decision = replace(decision, estimate=estimate, max_log_ratio=limit)
         if estimate.mean > limit:
-            confirmed = count + looks.confirming_launch_count
+            confirmed = count + looks.confirming_pair_count
             if len(log_ratios) < confirmed:
-                return replace(decision, launch_count_at_next_look=confirmed, is_suspected=True)
+                return replace(decision, pair_count_at_next_look=confirmed, is_suspected=True)
             estimate = _estimate_log_ratio(log_ratios[:confirmed], prior_variance)
             limit = _log_ratio_limit(estimate, alarm, min_loss)
             fresh = log_ratios[count:confirmed]
@@ -113,7 +113,7 @@ def decide_by_looks(
     return decision
 
 
-def estimate_prior_pair_variance(
+def estimate_prior_log_ratio_variance(
     log_ratios_of_cases: Iterable[Sequence[float]], looks: Looks
 ) -> Variance | None:
     """Estimate the variance of a pair's log ratio from all cases of the session.
@@ -121,12 +121,12 @@ def estimate_prior_pair_variance(
     `log_ratios_of_cases` has, for each case, log(candidate / reference) of each pair of launches.
     The variances of the cases are pooled by empirical Bayes (`estimate_prior_variance`, Smyth
     2004). The result has many degrees of freedom if the cases are equally noisy, but at most
-    `looks.pooled_degrees_of_freedom`, and fewer than the number of cases. Only log ratios up to the
-    first look are used, so that later launches do not change the result of an earlier look. Cases
-    with fewer log ratios, or with equal log ratios, are left out. Returns None if fewer than two
-    cases remain.
+    `looks.max_pooled_degrees_of_freedom`, and fewer than the number of cases. Only log ratios up to
+    the first look are used, so that later launches do not change the result of an earlier look.
+    Cases with fewer log ratios, or with equal log ratios, are left out. Returns None if fewer than
+    two cases remain.
     """
-    first = looks.launch_counts[0]
+    first = looks.pair_counts[0]
     variances = [
         sample_variance(log_ratios[:first])
         for log_ratios in log_ratios_of_cases
@@ -139,7 +139,7 @@ def estimate_prior_pair_variance(
     return replace(
         prior,
         degrees_of_freedom=min(
-            prior.degrees_of_freedom, looks.pooled_degrees_of_freedom, len(variances) - 1
+            prior.degrees_of_freedom, looks.max_pooled_degrees_of_freedom, len(variances) - 1
         ),
     )
 
@@ -157,7 +157,7 @@ def _estimate_log_ratio(
     if prior_variance is None:
         return estimate_mean(log_ratios)
     variance = sample_variance(log_ratios)
-    both = moderate_variance(variance, prior_variance)
+    both = pool_with_prior_variance(variance, prior_variance)
     error = math.sqrt(max(variance.value, both.value) / len(log_ratios))
     return MeanEstimate(
         mean=statistics.fmean(log_ratios),
@@ -189,7 +189,7 @@ def estimate_prior_variance_of_pairs(
         for reference, candidate in pairs
         if not (reference.failures or candidate.failures)
     ]
-    return estimate_prior_pair_variance(log_ratios, _planned_looks(settings))
+    return estimate_prior_log_ratio_variance(log_ratios, _planned_looks(settings))
 
 
 def judge_pair(
@@ -261,7 +261,7 @@ def _judge_outcome(
     )
     return Ruling(
         verdict=verdict,
-        needed_launch_count=decision.launch_count_at_next_look,
+        needed_launch_count=decision.pair_count_at_next_look,
         is_suspected=decision.is_suspected,
     )
 
@@ -271,8 +271,8 @@ def _ratio_interval(estimate: MeanEstimate) -> tuple[float, float]:
 
     `estimate` is the mean log ratio.
     """
-    return math.exp(estimate.lower_bound(INTERVAL_TAIL)), math.exp(
-        estimate.upper_bound(INTERVAL_TAIL)
+    return math.exp(estimate.lower_bound(INTERVAL_TAIL_PROBABILITY)), math.exp(
+        estimate.upper_bound(INTERVAL_TAIL_PROBABILITY)
     )
 
 
@@ -299,8 +299,8 @@ def _planned_looks(settings: JudgingSettings) -> Looks:
     The looks of the policy before this first look are left out.
     """
     first = max(2, settings.planned_launch_count)
-    later = (count for count in settings.policy.looks.launch_counts if count > first)
-    return replace(settings.policy.looks, launch_counts=(first, *later))
+    later = (count for count in settings.policy.looks.pair_counts if count > first)
+    return replace(settings.policy.looks, pair_counts=(first, *later))
 
 
 def _judge_out_of_memory(spec: CaseSpec, reference: Measurement, candidate: Measurement) -> Verdict:
@@ -313,10 +313,10 @@ def _judge_out_of_memory(spec: CaseSpec, reference: Measurement, candidate: Meas
     if not candidate.failures:
         text = f"it fits; {REFERENCE_PREFIX}{out_of_memory_text(reference.failures[0])}"
         return Verdict(spec=spec, outcome=Outcome.IMPROVED, failed=False, text=text)
-    worst = candidate.failures[0]
+    first_failure = candidate.failures[0]
     expected = bool(reference.failures)
     more = " (expected: the reference's is too)" if expected else "; the reference fits"
-    return out_of_memory_verdict(spec, worst, more, failed=not expected, expected=expected)
+    return out_of_memory_verdict(spec, first_failure, more, failed=not expected, expected=expected)
 
 
 def _verdict_text(

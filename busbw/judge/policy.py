@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from busbw.model.words import Clock, Device
+from busbw.model.words import Clock, DeviceClass
 
 # A session has no verdict if more than this fraction of its cases is NOISY.
 MAX_NOISY_CASE_SHARE = 0.10
@@ -24,7 +24,7 @@ CEILING_MARGIN = 0.05
 
 # A ratio of two interleaved stacks is shown with a 95 % confidence interval: a probability of 0.025
 # is left out at each end of the interval.
-INTERVAL_TAIL = 0.025
+INTERVAL_TAIL_PROBABILITY = 0.025
 
 # If the clock advances in steps, a loss must exceed this many steps: unchanged times may differ by
 # one step, or a little more because of rounding.
@@ -32,43 +32,49 @@ MIN_LOSS_TICKS = 1.1
 
 # Rule.noisy_ratio is chosen for this many cases, two frameworks with 21 payloads each. With fewer
 # cases chance alone makes larger ratios, and the threshold is higher.
-CASE_COUNT_OF_NOISY_RATIO = 42
+NOISY_RATIO_CASE_COUNT = 42
 
 # This quantile of the absolute residuals of all cases measures the noise of a session. A few cases
 # that really changed do not move this quantile.
-NOISE_QUANTILE = 0.7
+NOISE_RESIDUAL_QUANTILE = 0.7
 
 # A normal value is farther from its mean than this many standard deviations with a probability of
-# 30 %, which is 1 - NOISE_QUANTILE.
-NORMAL_AT_NOISE_QUANTILE = 1.036
+# 30 %, which is 1 - NOISE_RESIDUAL_QUANTILE.
+SIGMAS_AT_NOISE_QUANTILE = 1.036
 
 # The median of this many last sessions must also show a loss over several sessions, because a
 # single outlier is no lasting loss. A loss ends if this median is below half of the loss.
-SESSIONS_OF_LAST_MEDIAN = 3
+LAST_MEDIAN_SESSION_COUNT = 3
 
 # The variance between sessions with three launches, divided by the variance between sessions with
 # a single launch. This ratio is 0.72 if launches differ as much as sessions, 0.45 if only launches
 # differ, and 1 if only sessions differ.
-SINGLE_LAUNCH_VARIANCE_RATIO = 0.7
+THREE_TO_SINGLE_LAUNCH_VARIANCE_RATIO = 0.7
 
 # With `--launches=auto`, a single launch of a case is enough if the level of the case has at least
-# AUTO_MIN_SESSIONS sessions, and if the loss of the launch is at most the fraction AUTO_LIMIT_SHARE
-# of the limit. All other cases get all launches. So do the fraction AUTO_DRAWN_SHARE of the cases,
-# drawn at random, and all cases of every session whose number is a multiple of
-# AUTO_WHOLE_SESSION_EVERY, because several launches of a case show how launches differ.
-AUTO_MIN_SESSIONS, AUTO_LIMIT_SHARE, AUTO_DRAWN_SHARE, AUTO_WHOLE_SESSION_EVERY = 5, 0.5, 0.1, 10
+# AUTO_MIN_SESSION_COUNT sessions, and if the loss of the launch is at most the fraction
+# AUTO_LIMIT_SHARE of the limit. All other cases get all launches. So do the fraction
+# AUTO_RANDOM_CASE_SHARE of the cases, drawn at random, and all cases of every session whose number
+# is a multiple of AUTO_WHOLE_SESSION_INTERVAL, because several launches of a case show how launches
+# differ.
+AUTO_MIN_SESSION_COUNT, AUTO_LIMIT_SHARE, AUTO_RANDOM_CASE_SHARE, AUTO_WHOLE_SESSION_INTERVAL = (
+    5,
+    0.5,
+    0.1,
+    10,
+)
 
 # A session reports how many of this many last sessions were noisy.
 SESSIONS_IN_NOISE_REPORT = 10
 
 # The variance of the median of many normal values, divided by the variance of their mean.
-MEDIAN_VARIANCE_RATIO = math.pi / 2
+MEDIAN_TO_MEAN_VARIANCE_RATIO = math.pi / 2
 
 # The variance of the shared part of a framework's cases, divided by the variance of their mean. It
-# exceeds MEDIAN_VARIANCE_RATIO, because cases outside of their limits are left out, and because
-# neighbouring payloads disturb each other. The number was chosen together with the numbers of Rule
-# for the error rates of docs/quiet.md.
-SHARED_PART_VARIANCE_RATIO = 4
+# exceeds MEDIAN_TO_MEAN_VARIANCE_RATIO, because cases outside of their limits are left out, and
+# because neighbouring payloads disturb each other. The number was chosen together with the numbers
+# of Rule for the error rates of docs/quiet.md.
+SHARED_TO_MEAN_VARIANCE_RATIO = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,12 +91,12 @@ class Looks:
     # which the bounds of the t-distribution are useful. Each further look has about a third more
     # pairs. On a CPU with other work, the launches of a pair differ by 3 to 5 %, so that most
     # unchanged cases pass at the first look.
-    launch_counts: tuple[int, ...] = (6, 9, 12, 16, 21, 28, 37, 49)
+    pair_counts: tuple[int, ...] = (6, 9, 12, 16, 21, 28, 37, 49)
     # This many additional pairs of launches must confirm that a case seems slower.
-    confirming_launch_count: int = 3
+    confirming_pair_count: int = 3
     # The probability that a session of unchanged code has a REGRESSED case. It is divided evenly
     # among the cases. It can be low, because interleaved stacks share the state of the machine.
-    false_alarm_rate: float = 0.005
+    session_false_alarm_rate: float = 0.005
     # The probability that a case passes although it is slower by `detectable_loss`: one in ten. The
     # significance levels of the looks assume that the variance is known. With a variance estimated
     # from six pairs, 1.06 times as many cases pass in simulations, so the rate is a little lower.
@@ -106,7 +112,7 @@ class Looks:
     # this limit. More degrees of freedom would gain little: the bound of the first look for one of
     # 42 cases is 5.4 standard deviations of a pair with the case's own 5 degrees of freedom, 2.0
     # with 25, and 1.7 with any number.
-    pooled_degrees_of_freedom: float = 20.0
+    max_pooled_degrees_of_freedom: float = 20.0
     # The loss that must be detected, as a fraction of the reference's time.
     detectable_loss: float = 0.05
     # A case that is slower by less than this fraction has not regressed.
@@ -149,8 +155,8 @@ class Rule:
 
     # The noise that is expected before sessions show it, in log time: the standard deviation of one
     # case between sessions, and of the shared part of a framework.
-    prior_deviation: float
-    prior_shared_deviation: float
+    prior_stddev: float
+    prior_shared_stddev: float
     # The expected noise counts as this many degrees of freedom. The expected noise of a case is
     # used up to `max_prior_session_count` sessions, because more sessions show the noise better.
     prior_degrees_of_freedom: float = 4.0
@@ -160,11 +166,11 @@ class Rule:
     # sessions that agree by chance do not show that a noisy case is quiet.
     min_session_to_launch_variance_ratio: float = 0.8
     # The weights of other data in the noise of one case. All cases together count as
-    # `pooled_degrees_of_freedom`. The launches of the case with its neighbours count as at most
+    # `max_pooled_degrees_of_freedom`. The launches of the case with its neighbours count as at most
     # `max_launch_degrees_of_freedom`. Neighbours are the payloads up to `neighbour_distance` places
     # away on either side, because noise depends on the payload. A launch of a neighbour counts
     # `neighbour_weight` times.
-    pooled_degrees_of_freedom: float = 4.0
+    max_pooled_degrees_of_freedom: float = 4.0
     max_launch_degrees_of_freedom: float = 16.0
     neighbour_distance: int = 2
     neighbour_weight: float = 0.25
@@ -173,7 +179,7 @@ class Rule:
     max_variance_ratio: float = 9.0
     # The least standard deviation between launches. Even if launches are equal, no time is known
     # more accurately.
-    min_deviation: float = 1e-3
+    min_launch_stddev: float = 1e-3
 
     # A case is slower in one session if its residual exceeds `case_sigmas` +
     # `case_sigmas_over_sessions` / sessions, because few sessions make the noise less certain. All
@@ -190,7 +196,8 @@ class Rule:
 
     # A loss over several sessions is found by comparing the mean of this many last sessions with
     # the level before them. Sessions may be alike for other reasons than a loss. So the variance of
-    # their mean is at least `min_window_to_session_variance` times the variance of a session.
+    # their mean is at least `min_window_to_session_variance` times the variance of a session. The
+    # limit is `window_sigmas` plus `window_sigmas_over_sessions` / number of earlier sessions.
     window_lengths: tuple[int, ...] = (2, 4, 8, 16)
     min_window_to_session_variance: float = 0.25
     window_sigmas: float = 4.5
@@ -204,11 +211,11 @@ class Rule:
 
     # A case above the fraction `suspicion_limit_share` of its limit is measured again, so that a
     # loss at the limit is not missed because the first launches were fast. The additional
-    # `confirming_launch_count` launches must exceed the same fraction of the limit. The fastest of
-    # all launches must exceed the fraction `fastest_limit_share`.
+    # `confirming_pair_count` launches must exceed the same fraction of the limit. The fastest of
+    # all launches must exceed the fraction `fastest_launch_limit_share`.
     suspicion_limit_share: float = 0.6
-    confirming_launch_count: int = 3
-    fastest_limit_share: float = 0.75
+    confirming_pair_count: int = 3
+    fastest_launch_limit_share: float = 0.75
     # Whether a case is compared with its two neighbouring payloads, not with all cases of its
     # framework.
     compares_neighbours: bool = False
@@ -219,11 +226,12 @@ class Rule:
     min_case_count_for_noise: int = 12
     # A session is noisy, and has no verdict, if its cases deviate `noisy_ratio` times as much as
     # usual (`first_noisy_ratio` times if there is only one earlier session). It is also noisy if
-    # cases deviate `widening_ratio` times as much and launches differ `noisy_ratio` times as much.
-    # From `widening_ratio` on, limits are wider by `widening_factor` times the ratio.
+    # cases deviate `min_noise_ratio_for_widening` times as much and launches differ `noisy_ratio`
+    # times as much. From `min_noise_ratio_for_widening` on, limits are wider by `widening_factor`
+    # times the ratio.
     noisy_ratio: float = 1.75
     first_noisy_ratio: float = 2.0
-    widening_ratio: float = 1.35
+    min_noise_ratio_for_widening: float = 1.35
     widening_factor: float = 1.3
     # After this many sessions the noise is known. Then a session with wider limits is not used to
     # compute levels.
@@ -275,8 +283,8 @@ _CPU = Policy(
         min_case_loss=0.15,
         min_session_loss=1.50,
         max_useful_limit=3.0,
-        prior_deviation=0.115,
-        prior_shared_deviation=0.25,
+        prior_stddev=0.115,
+        prior_shared_stddev=0.25,
         prior_degrees_of_freedom=60.0,
         max_prior_session_count=math.inf,
         min_session_to_launch_variance_ratio=0.3,
@@ -288,7 +296,7 @@ _CPU = Policy(
         shared_sigmas=2.5,
         heavy_tail_sigmas=math.inf,
         compares_neighbours=True,
-        fastest_limit_share=1.0,
+        fastest_launch_limit_share=1.0,
         min_case_count_for_noise=sys.maxsize,
     ),
     # Of the recorded sessions of unchanged code on a busy machine, 16 to 30 % have more than a
@@ -310,13 +318,13 @@ _ACCELERATOR = Policy(
         min_case_loss=0.02,
         min_session_loss=0.015,
         max_useful_limit=0.5,
-        prior_deviation=0.01,
-        prior_shared_deviation=0.006,
+        prior_stddev=0.01,
+        prior_shared_stddev=0.006,
     ),
 )
 
-POLICIES: Mapping[Device, Policy] = {
-    Device.CPU: _CPU,
-    Device.GPU: _ACCELERATOR,
-    Device.TPU: _ACCELERATOR,
+POLICIES: Mapping[DeviceClass, Policy] = {
+    DeviceClass.CPU: _CPU,
+    DeviceClass.GPU: _ACCELERATOR,
+    DeviceClass.TPU: _ACCELERATOR,
 }

@@ -23,13 +23,13 @@ from .noise import (
     typical_launch_variance,
 )
 from .policy import (
-    CASE_COUNT_OF_NOISY_RATIO,
-    MEDIAN_VARIANCE_RATIO,
-    NOISE_QUANTILE,
-    NORMAL_AT_NOISE_QUANTILE,
-    SHARED_PART_VARIANCE_RATIO,
+    MEDIAN_TO_MEAN_VARIANCE_RATIO,
+    NOISE_RESIDUAL_QUANTILE,
+    NOISY_RATIO_CASE_COUNT,
+    SHARED_TO_MEAN_VARIANCE_RATIO,
+    SIGMAS_AT_NOISE_QUANTILE,
 )
-from .series import CaseTimes, ExpectedTime, History, LaunchSummary
+from .series import CaseTimes, ExpectedTime, LogTimeSummary, ReplayedHistory
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,26 +37,24 @@ class SharedPart:
     """The shared part of a framework today: how much slower all its cases together are.
 
     Attributes:
-        log_level: The expected shared part, as a log ratio to the levels of the cases; 0 if the
-            framework has too few cases.
+        log_level: The expected shared part, a log ratio to the cases' levels; 0 if none is known.
         shift_log_ratio: Today's shared part minus `log_level`; above 0 if cases are slower.
-        limit_log_ratio: The cases together are slower if `shift_log_ratio` is above this limit.
+        max_shift_log_ratio: The cases together are slower if `shift_log_ratio` is above this limit.
         stddev: The standard deviation of `shift_log_ratio` while the code is unchanged.
-        noise: How much the shared part varies between sessions, estimated without earlier shared
-            parts.
+        noise: The noise of the shared part, before `stddev_with_sessions` pools earlier sessions.
 
     """
 
     log_level: float
     shift_log_ratio: float
-    limit_log_ratio: float
+    max_shift_log_ratio: float
     stddev: float
     noise: SessionNoise
 
     @property
     def is_slower(self) -> bool:
         """Whether the cases of the framework together are slower today."""
-        return self.shift_log_ratio > self.limit_log_ratio
+        return self.shift_log_ratio > self.max_shift_log_ratio
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,7 +83,9 @@ class SessionLimits:
         return self.noise_ratio > 1
 
 
-def compute_limits(history: History, times_today: Mapping[Case, CaseTimes]) -> SessionLimits:
+def compute_limits(
+    history: ReplayedHistory, times_today: Mapping[Case, CaseTimes]
+) -> SessionLimits:
     """Compute the limits of the cases of `times_today` that have a series in `history`.
 
     The noise of the session is estimated from first launches alone, because confirming launches
@@ -120,14 +120,14 @@ class _Comparison:
         frameworks: The names of the frameworks that the session measured.
         expected_times: Maps each case to its expected time.
         noises: Maps each case to the noise of its sessions.
-        stddevs: For each case, the standard deviation of its residual while its code is unchanged.
+        residual_stddevs: Maps each case to the standard deviation of its residual.
         session_variance: The variance between sessions of a typical case, in log time.
         normal_sigmas: The limit of a residual in standard deviations, for normal residuals.
         limit_sigmas: The same limit for residuals with the tails that earlier sessions show.
 
     """
 
-    def __init__(self, history: History, launches: Mapping[Case, LaunchSummary]) -> None:
+    def __init__(self, history: ReplayedHistory, launches: Mapping[Case, LogTimeSummary]) -> None:
         rule = history.rule
         levels = {
             case: series.expected_time(rule) for case, series in history.series_by_case.items()
@@ -139,9 +139,9 @@ class _Comparison:
         self.noises, self.session_variance = estimate_noise(
             history.series_by_case, self.expected_times, launches, quiet, rule
         )
-        self.stddevs = {
+        self.residual_stddevs = {
             case: self.noises[case].stddev_with_sessions(self.expected_times[case])
-            * self.expected_times[case].prediction_factor(times)
+            * self.expected_times[case].prediction_stddev_factor(times)
             for case, times in launches.items()
         }
         self.normal_sigmas = rule.case_sigmas + rule.case_sigmas_over_sessions / max(1, quiet)
@@ -171,10 +171,10 @@ class _Comparison:
         """
         rule = self.rule
         expected = self.history.series[framework].expected_time(rule)
-        prior, error = rule.prior_shared_deviation**2, self.session_variance / case_count
-        if framework in self.history.pooled_frameworks and expected is not None:
+        prior, error = rule.prior_shared_stddev**2, self.session_variance / case_count
+        if framework in self.history.frameworks_with_shared_part and expected is not None:
             squares = rule.prior_shared_degrees_of_freedom * (
-                prior + SHARED_PART_VARIANCE_RATIO * error
+                prior + SHARED_TO_MEAN_VARIANCE_RATIO * error
             )
             return SessionNoise(
                 sum_of_squares=squares, degrees_of_freedom=rule.prior_shared_degrees_of_freedom
@@ -182,7 +182,7 @@ class _Comparison:
         count = self.history.session_count
         level = ExpectedTime(log_level=0, log_fastest=0, session_count=count, sum_of_squares=0)
         return SessionNoise(
-            sum_of_squares=prior + MEDIAN_VARIANCE_RATIO * error, degrees_of_freedom=1
+            sum_of_squares=prior + MEDIAN_TO_MEAN_VARIANCE_RATIO * error, degrees_of_freedom=1
         ), level
 
     def _log_ratios_of_cases(self, framework: str, shared_log_level: float) -> dict[Case, float]:
@@ -206,7 +206,7 @@ class _Comparison:
         """
         count = sum(case.framework == framework for case in self.launches)
         noise, expected = self._shared_noise(framework, count)
-        is_pooled = framework in self.history.pooled_frameworks
+        is_pooled = framework in self.history.frameworks_with_shared_part
         stddev = noise.stddev_with_sessions(expected) if is_pooled else noise.stddev()
         stddev *= math.sqrt(1 + 1 / expected.session_count)
         log_ratios = self._log_ratios_of_cases(framework, expected.log_level)
@@ -220,7 +220,7 @@ class _Comparison:
             self.noises[case].stddev_with_sessions(self.expected_times[case]) ** 2
             for case in log_ratios
         ]
-        additional_variance = SHARED_PART_VARIANCE_RATIO * (widening**2 - 1) * fmean(variances)
+        additional_variance = SHARED_TO_MEAN_VARIANCE_RATIO * (widening**2 - 1) * fmean(variances)
         additional_variance *= 1 + 1 / self.history.session_count
         limit = self.rule.shared_sigmas * math.sqrt(stddev**2 + additional_variance / count)
         return SharedPart(
@@ -228,7 +228,7 @@ class _Comparison:
             shift_log_ratio=median(
                 inside if len(inside) >= self.rule.min_shared_case_count else log_ratios.values()
             ),
-            limit_log_ratio=max(math.log1p(self.rule.min_session_loss), limit)
+            max_shift_log_ratio=max(math.log1p(self.rule.min_session_loss), limit)
             if count > 1
             else math.inf,
             stddev=stddev,
@@ -240,11 +240,10 @@ class _Comparison:
     ) -> float:
         """Return the log ratio of `sigmas` standard deviations, at least the case's loss floor.
 
-        The variance of the log ratio is the sum of the variances of the residual and of the shared
-        part. `widening` multiplies the standard deviation of the residual. `shared_stddev` is the
-        standard deviation of the shared part, and 0 for the limit of the residual alone.
+        The variances of the residual and of the shared part add up. `widening` multiplies the
+        standard deviation of the residual; `shared_stddev` is 0 for the limit of the residual.
         """
-        stddev = math.hypot(widening * self.stddevs[case], shared_stddev)
+        stddev = math.hypot(widening * self.residual_stddevs[case], shared_stddev)
         return max(self.history.loss_floor(case), sigmas * stddev)
 
     def _common_shifts(
@@ -257,7 +256,7 @@ class _Comparison:
         `shared_shift_log_ratio`, for all cases of the framework. If the framework has too few
         cases, this part is 0 for each case.
         """
-        is_pooled = framework in self.history.pooled_frameworks
+        is_pooled = framework in self.history.frameworks_with_shared_part
         shifts = dict.fromkeys(log_ratios, shared_shift_log_ratio if is_pooled else 0.0)
         if self.rule.compares_neighbours and is_pooled:
             for family in group_families(log_ratios):
@@ -291,12 +290,12 @@ class _Comparison:
                     residuals.append(residual * self.limit_sigmas / limit)
         if not residuals or len(self.launches) < rule.min_case_count_for_noise:
             return 1.0, 1.0
-        ratio = quantile(residuals, NOISE_QUANTILE) / NORMAL_AT_NOISE_QUANTILE
-        chance = math.sqrt(max(1.0, CASE_COUNT_OF_NOISY_RATIO / len(self.launches)))
+        ratio = quantile(residuals, NOISE_RESIDUAL_QUANTILE) / SIGMAS_AT_NOISE_QUANTILE
+        chance = math.sqrt(max(1.0, NOISY_RATIO_CASE_COUNT / len(self.launches)))
         # The noise of earlier sessions is uncertain, too, if there are few of these sessions.
         more = self.history.noisy_flags.count(False) - 1
         usual = math.sqrt(1 + 0.5 / more) if more > 0 else 1.0
-        if ratio <= 1 + (rule.widening_ratio - 1) * chance * usual:
+        if ratio <= 1 + (rule.min_noise_ratio_for_widening - 1) * chance * usual:
             return 1.0, 1.0
         least = 1 + ((rule.noisy_ratio if more else rule.first_noisy_ratio) - 1) * chance
         is_noisy = ratio > least or self._launch_noise_relative_to_history() > rule.noisy_ratio
@@ -332,7 +331,8 @@ class _Comparison:
             - self.expected_times[case].log_fastest
             - shared_part.log_level
             for case in ratios
-            if self.rule.compares_neighbours and framework in self.history.pooled_frameworks
+            if self.rule.compares_neighbours
+            and framework in self.history.frameworks_with_shared_part
         }
         fastest = self._common_shifts(framework, shared_part.shift_log_ratio, fastest_ratios)
         return {
@@ -362,7 +362,7 @@ class _Comparison:
         """
         residual_limit = self._limit(case, self.limit_sigmas, widening=widening)
         max_limit = math.inf
-        if case.framework in self.history.pooled_frameworks:
+        if case.framework in self.history.frameworks_with_shared_part:
             max_limit = self._limit(
                 case, self.limit_sigmas, shared_stddev=shared_part.stddev, widening=widening
             )
@@ -389,12 +389,12 @@ class _Comparison:
             ),
             slower_above_log_ratio=limit_above(common_shift),
             faster_below_log_ratio=-limit_above(-common_shift),
-            residual_stddev=self.stddevs[case],
+            residual_stddev=self.residual_stddevs[case],
             common_shift=common_shift,
             residual=log_ratio - common_shift,
             residual_limit=residual_limit,
             noise=self.noises[case],
-            fastest_above_log_ratio=None
+            fastest_launch_above_log_ratio=None
             if common_shift_of_fastest is None
             else limit_above(common_shift_of_fastest),
         )

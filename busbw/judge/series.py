@@ -17,11 +17,11 @@ from statistics import fmean, median
 from busbw.model.case import Case
 from busbw.stats.launches import sum_of_squares_about_mean
 
-from .policy import SINGLE_LAUNCH_VARIANCE_RATIO, Rule
+from .policy import THREE_TO_SINGLE_LAUNCH_VARIANCE_RATIO, Rule
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LaunchSummary:
+class LogTimeSummary:
     """A summary of the launches of one case in one session, in natural logarithms of seconds.
 
     For the shared part of a framework, the values are log ratios instead.
@@ -41,7 +41,7 @@ class LaunchSummary:
     degrees_of_freedom: int
 
     @classmethod
-    def summarize(cls, times_s: Sequence[float]) -> LaunchSummary:
+    def summarize(cls, times_s: Sequence[float]) -> LogTimeSummary:
         """Return the summary of one or more launches, whose times are in seconds."""
         logs = [math.log(time_s) for time_s in times_s]
         return cls(
@@ -51,7 +51,7 @@ class LaunchSummary:
             degrees_of_freedom=len(logs) - 1,
         )
 
-    def without_shift(self, log_shift: float) -> LaunchSummary:
+    def without_shift(self, log_shift: float) -> LogTimeSummary:
         """Return the summary with the log ratio `log_shift` subtracted from both log times."""
         return replace(
             self,
@@ -61,7 +61,7 @@ class LaunchSummary:
 
 
 # The summary of a session in which no launch of a series was measured.
-NO_LAUNCHES = LaunchSummary(
+NO_LAUNCHES = LogTimeSummary(
     log_median=0.0, log_fastest=0.0, sum_of_squares=0.0, degrees_of_freedom=0
 )
 
@@ -89,7 +89,7 @@ class ExpectedTime:
     sum_of_squares: float
     single_launch_variance_factor: float = 1.0
 
-    def prediction_factor(self, launches: LaunchSummary) -> float:
+    def prediction_stddev_factor(self, launches: LogTimeSummary) -> float:
         """Return the standard deviation of a new session around the level, as a factor.
 
         The factor multiplies the standard deviation between sessions. The factor is above 1,
@@ -130,10 +130,10 @@ class SeriesLoss:
         is_gradual: Whether no single session showed the loss.
         mean_loss: The mean loss since `start_position` as a log ratio, or `window.loss` with a
             window; 0 without both.
-        lost_session_count: The number of sessions since `start_position`; 0 without a loss, or if
+        loss_session_count: The number of sessions since `start_position`; 0 without a loss, or if
             only the last session shows the loss.
-        first_lost_session_number: The position in the history (see History) of the session with
-            which the loss began; 0 if `lost_session_count` is 0.
+        first_loss_session_number: The position in the history (see History) of the session with
+            which the loss began; 0 if `loss_session_count` is 0.
         ended_loss_session_count: How many sessions had the loss that the last session ended; 0 if
             the last session ended no loss.
         min_window_start: The first position at which a window (a number of last sessions) may
@@ -146,8 +146,8 @@ class SeriesLoss:
     start_position: int = 0
     is_gradual: bool = False
     mean_loss: float = 0.0
-    lost_session_count: int = 0
-    first_lost_session_number: int = 0
+    loss_session_count: int = 0
+    first_loss_session_number: int = 0
     ended_loss_session_count: int = 0
     min_window_start: int = 0
     window: WindowLoss | None = None
@@ -174,7 +174,7 @@ class Series:
     """
 
     session_numbers: list[int] = field(default_factory=list)
-    launches: list[LaunchSummary] = field(default_factory=list)
+    launches: list[LogTimeSummary] = field(default_factory=list)
     deviation_sigmas: list[float] = field(default_factory=list)
     counted_positions: list[int] = field(default_factory=list)
     latest_loss: SeriesLoss = NO_LOSS
@@ -187,7 +187,7 @@ class Series:
     def append_session(
         self,
         session_number: int,
-        launches: LaunchSummary,
+        launches: LogTimeSummary,
         latest_loss: SeriesLoss,
         *,
         is_counted: bool,
@@ -241,7 +241,7 @@ class Series:
         level = min(mean, first + rule.anchor_margin)
         # A single launch does not show how much faster the fastest of several launches is.
         whole = [session for session in sessions if session.degrees_of_freedom]
-        variance = 1 / SINGLE_LAUNCH_VARIANCE_RATIO if whole else 1.0
+        variance = 1 / THREE_TO_SINGLE_LAUNCH_VARIANCE_RATIO if whole else 1.0
         whole = whole or sessions
         fastest = fmean(session.log_fastest for session in whole) + level
         fastest -= fmean(session.log_median for session in whole)
@@ -281,8 +281,8 @@ class CaseTimes:
 
     """
 
-    first_launches: LaunchSummary
-    all_launches: LaunchSummary
+    first_launches: LogTimeSummary
+    all_launches: LogTimeSummary
     confirming_log_median: float | None
 
     @classmethod
@@ -293,17 +293,17 @@ class CaseTimes:
 
         The first `planned_launch_count` times are first launches, the others confirming launches.
         If `planned_launch_count` is None, as for stored sessions, the last
-        `rule.confirming_launch_count` times are confirming launches.
+        `rule.confirming_pair_count` times are confirming launches.
         """
         count = (
-            max(1, len(times_s) - rule.confirming_launch_count)
+            max(1, len(times_s) - rule.confirming_pair_count)
             if planned_launch_count is None
             else planned_launch_count
         )
-        together, last = LaunchSummary.summarize(times_s), times_s[count:]
-        if len(last) < rule.confirming_launch_count:
+        together, last = LogTimeSummary.summarize(times_s), times_s[count:]
+        if len(last) < rule.confirming_pair_count:
             return cls(first_launches=together, all_launches=together, confirming_log_median=None)
-        first = LaunchSummary.summarize(times_s[:count])
+        first = LogTimeSummary.summarize(times_s[:count])
         return cls(
             first_launches=first,
             all_launches=together,
@@ -312,7 +312,7 @@ class CaseTimes:
 
 
 @dataclass(kw_only=True, slots=True)
-class History:
+class ReplayedHistory:
     """The sessions that were judged so far, as a series of each case and of each framework.
 
     The series of a framework contains the framework's shared part in each session: how much slower
@@ -320,8 +320,9 @@ class History:
 
     Attributes:
         rule: The thresholds of the rule.
-        pooled_frameworks: The names of the frameworks with enough cases to compute a shared part.
-        loss_floors: For each case, the least log ratio that the clock can show as a loss.
+        frameworks_with_shared_part: The names of the frameworks with enough cases for a shared
+            part.
+        loss_floors: Maps each case to the least log ratio that the clock can show as a loss.
         series: Maps each case to its series, and the name of each framework to the series of its
             shared part.
         noisy_flags: Whether each session was noisy, oldest session first.
@@ -329,7 +330,7 @@ class History:
     """
 
     rule: Rule
-    pooled_frameworks: frozenset[str]
+    frameworks_with_shared_part: frozenset[str]
     loss_floors: Mapping[Case, float] = field(default_factory=dict)
     series: dict[Case | str, Series] = field(default_factory=dict)
     noisy_flags: list[bool] = field(default_factory=list)

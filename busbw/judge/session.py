@@ -30,7 +30,7 @@ def slower_framework_text(framework: str, case_count: int, shared_part: SharedPa
     `case_count` is the number of cases of the framework, and `shared_part` the framework's shared
     part today.
     """
-    ratio, limit = math.exp(shared_part.shift_log_ratio), math.exp(shared_part.limit_log_ratio)
+    ratio, limit = math.exp(shared_part.shift_log_ratio), math.exp(shared_part.max_shift_log_ratio)
     return (
         f"{framework}: all {plural(case_count, 'case')} together take {ratio:.3f} x the expected "
         f"time (limit {limit:.3f} x)"
@@ -89,7 +89,7 @@ def judge_session(
       stores the case
     - a case has fewer launches than planned
     - the session is noisier than usual
-    - more than a tenth of the judged cases are NOISY, counted by `select_counted_noisy`
+    - more than a tenth of the judged cases are NOISY, counted by `select_counted_noisy_verdicts`
     - `context` contains another reason
     """
     slower = "; ".join(context.slower_framework_texts)
@@ -134,15 +134,15 @@ def build_session_verdict(
     failed = [verdict for verdict in verdicts if verdict.failed]
     text = f"{len(failed)} of {plural(len(verdicts), 'case')} failed: {_count_outcomes(failed)}"
     texts_by_outcome = {**text_by_outcome, SessionOutcome.FAILED: text if failed else ""}
-    holds = tuple(outcome for outcome in SessionOutcome if texts_by_outcome.get(outcome))
-    texts = [texts_by_outcome[outcome] for outcome in holds]
-    texts += [default_text] if set(holds) <= {SessionOutcome.FAILED} else []
+    outcomes = tuple(outcome for outcome in SessionOutcome if texts_by_outcome.get(outcome))
+    texts = [texts_by_outcome[outcome] for outcome in outcomes]
+    texts += [default_text] if set(outcomes) <= {SessionOutcome.FAILED} else []
     compared = is_compared or has_comparison(verdicts)
     passed = SessionOutcome.PASS if compared else SessionOutcome.NOTHING_COMPARED
-    return SessionVerdict(outcomes=holds or (passed,), text="; ".join(texts))
+    return SessionVerdict(outcomes=outcomes or (passed,), text="; ".join(texts))
 
 
-_WITHOUT_COMPARISON = (
+_OUTCOMES_WITHOUT_COMPARISON = (
     Outcome.NO_BASELINE,
     Outcome.INCOMPARABLE,
     Outcome.SKIPPED,
@@ -156,7 +156,8 @@ def has_comparison(verdicts: Sequence[Verdict]) -> bool:
     A case that ran out of memory as expected counts as compared.
     """
     return any(
-        verdict.expected or verdict.outcome not in _WITHOUT_COMPARISON for verdict in verdicts
+        verdict.expected or verdict.outcome not in _OUTCOMES_WITHOUT_COMPARISON
+        for verdict in verdicts
     )
 
 
@@ -225,14 +226,16 @@ def _no_verdict_reasons(
             f"noisier than usual: cases deviate {ratio:.1f} x as much from their levels as in "
             f"earlier sessions{more}"
         )
-    noisy = select_counted_noisy(verdicts, context)
+    noisy = select_counted_noisy_verdicts(verdicts, context)
     judged = sum(verdict.ratio is not None for verdict in verdicts)
     if len(noisy) > MAX_NOISY_CASE_SHARE * judged:
         many = f"{len(noisy)} of {plural(judged, 'case')}"
         yield f"{many} too noisy to judge; the first is {noisy[0].name}"
 
 
-def select_counted_noisy(verdicts: Sequence[Verdict], context: SessionContext) -> list[Verdict]:
+def select_counted_noisy_verdicts(
+    verdicts: Sequence[Verdict], context: SessionContext
+) -> list[Verdict]:
     """Return the verdicts on the NOISY cases that count towards NO_VERDICT of the session.
 
     All NOISY cases count if one of these statements is true:

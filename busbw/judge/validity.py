@@ -20,8 +20,8 @@ from busbw.model.words import (
     FailureKind,
     Outcome,
     OutOfMemoryDetection,
+    bandwidth_text,
     bytes_text,
-    rate_text,
 )
 
 from .policy import CEILING_MARGIN
@@ -58,7 +58,7 @@ def judge_failed_launches(
     return replace(verdict, text=f"{text_prefix}{text}", failure=first)
 
 
-_DETECTED = {
+_DETECTION_TEXTS = {
     OutOfMemoryDetection.PREDICTED: "predicted before touching memory",
     OutOfMemoryDetection.RAISED: "raised by the framework",
     OutOfMemoryDetection.KILLED: "the kernel killed the worker",
@@ -77,7 +77,7 @@ def out_of_memory_text(failure: Failure) -> str:
         parts.append(f"{bytes_text(failure.available_bytes)} available")
     if failure.available_bytes == 0 and failure.process_bytes:
         parts.append(f"as the worker's process takes {bytes_text(failure.process_bytes)} by itself")
-    return f"{', '.join(parts) or failure.message} ({_DETECTED[detection]})"
+    return f"{', '.join(parts) or failure.message} ({_DETECTION_TEXTS[detection]})"
 
 
 def out_of_memory_verdict(
@@ -122,12 +122,14 @@ def apply_ceiling(
     """Return the verdict with the ceiling of its case, FAILED if the case is above the ceiling.
 
     The ceiling is the busbw that the hardware allows. The busbw of the best launch is compared with
-    the ceiling, because the ceiling holds for every launch. A case is FAILED, and its time is
-    removed, if the busbw is more than 5 % (CEILING_MARGIN) above the busbw that any algorithm can
-    reach. The case only gets a note if another algorithm or the switch can reach the busbw, or if
-    the figures of the chip are not trusted. If these figures are not trusted, the case is still
-    FAILED above the bandwidth of all links of the chips together. A verdict without a time keeps
-    its outcome.
+    the ceiling, because the ceiling holds for every launch.
+
+    A case is FAILED, and its time is removed, if its busbw is more than 5 % (CEILING_MARGIN) above
+    the busbw of the best possible algorithm (`Ceiling.most_bytes_per_s`). Above only the ceiling of
+    the algorithm that the compiler chose, the case gets a note: the hardware used another
+    algorithm, or the network switch between the chips added up the data. If the stated bandwidths
+    of the chip are not trusted (`Ceiling.sure`), the case is FAILED only above the bandwidth of all
+    links together, and otherwise gets a note. A verdict without a time keeps its outcome.
 
     Args:
         verdict: The verdict so far.
@@ -149,7 +151,7 @@ def apply_ceiling(
     verdict = replace(verdict, ceiling=ceiling)
     sides = {"": verdict.now, REFERENCE_PREFIX: verdict.baseline if is_paired else None}
     rates = {
-        prefix: metrics.busbw_gb_per_s(case, side.best_s) * metrics.GB
+        prefix: metrics.busbw_gb_per_s(case, side.best_s) * metrics.BYTES_PER_GB
         for prefix, side in sides.items()
         if side is not None
     }
@@ -158,14 +160,14 @@ def apply_ceiling(
             if rate > margin * bound.most_bytes_per_s:
                 return _judge_above_ceiling(verdict, bound, rate, prefix)
     if ceiling is not None and rates.get("", 0.0) > margin * ceiling.bytes_per_s:
-        least, most = rate_text(ceiling.bytes_per_s), rate_text(ceiling.most_bytes_per_s)
+        least, most = bandwidth_text(ceiling.bytes_per_s), bandwidth_text(ceiling.most_bytes_per_s)
         limit = (
             f"what links allow without adding up in the switch ({least}): the switch adds up"
             if ceiling.in_switch
             else f"{least} ({ceiling.text}), though not above the {most} that some algorithm may "
             "reach: it used another algorithm"
         )
-        begin = f"busbw {rate_text(rates[''])} in the best launch is above"
+        begin = f"busbw {bandwidth_text(rates[''])} in the best launch is above"
         return _add_note(verdict, f"{begin} {limit}")
     return verdict
 
@@ -186,8 +188,8 @@ def _judge_above_ceiling(
 
     """
     text = (
-        f"{text_prefix}busbw {rate_text(busbw_bytes_per_s)} in the best launch is above "
-        f"{rate_text(ceiling.most_bytes_per_s)}, the most that the hardware allows by any "
+        f"{text_prefix}busbw {bandwidth_text(busbw_bytes_per_s)} in the best launch is above "
+        f"{bandwidth_text(ceiling.most_bytes_per_s)}, the most that the hardware allows by any "
         f"algorithm ({ceiling.text}{', adding up in the switch' if ceiling.in_switch else ''})"
     )
     if not ceiling.sure:

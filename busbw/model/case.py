@@ -51,14 +51,14 @@ class Workload:
     program: str = ""
 
     @property
-    def is_sized(self) -> bool:
+    def is_single_collective(self) -> bool:
         """Whether the workload is a single collective, which has a payload and thus a bandwidth."""
         return self.collective != ALL_COLLECTIVES
 
     @property
     def program_label(self) -> str:
         """The word ``program`` for a user's program, as in ids and file names; otherwise empty."""
-        return "" if self.is_sized else "program"
+        return "" if self.is_single_collective else "program"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -166,7 +166,7 @@ class CaseSpec(Workload):
 
         The usual values of collective, reduce op, placement and clock are left out.
         """
-        if not self.is_sized:
+        if not self.is_single_collective:
             return "-".join((self.framework, self.program_label, self.strategy))
         names = (
             (self.collective, "all_reduce"),
@@ -228,7 +228,7 @@ class Case(Workload):
     @property
     def name(self) -> str:
         """The name of the case, such as ``jax.all_reduce.psum.float32.4K``."""
-        if not self.is_sized:
+        if not self.is_single_collective:
             return ".".join((self.framework, self.program_label, self.strategy))
         return ".".join(
             (self.file_stem, self.strategy, self.dtype, payload_text(self.payload_bytes))
@@ -241,7 +241,7 @@ class Case(Workload):
         For example ``jax all_reduce (psum), bfloat16``; usual values, such as float32, are left
         out.
         """
-        if not self.is_sized:
+        if not self.is_single_collective:
             return f"{self.framework} {self.program_label} {self.strategy}"
         parts = [f"{self.framework} {self.collective} ({self.strategy})"]
         parts += [self.reduce_op] if self.reduce_op not in ("sum", "none") else []

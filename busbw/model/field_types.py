@@ -84,13 +84,13 @@ def check_date(text: str) -> None:
 # days.
 SHORTEST_S, LONGEST_S = 1e-12, 1e6
 
-MAX_DOCUMENT_BYTES = 10**15
+MAX_PAYLOAD_BYTES = 10**15
 
 # No memory moves more bytes in a second, and no session takes as many seconds.
 _LARGEST = 10**18
 
 Count = Annotated[int, RangeCheck(1, 1_000_000)]
-Payload = Annotated[int, RangeCheck(1, MAX_DOCUMENT_BYTES)]
+Payload = Annotated[int, RangeCheck(1, MAX_PAYLOAD_BYTES)]
 Natural = Annotated[int, RangeCheck(0, _LARGEST, text="0 or more")]
 AtLeast1 = Annotated[int, RangeCheck(1, _LARGEST, text="1 or more")]
 Positive = Annotated[float, RangeCheck(1 / _LARGEST, _LARGEST, text="a number above 0")]

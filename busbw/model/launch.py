@@ -67,7 +67,7 @@ class Injection:
     payloads: tuple[int, ...] = ()
 
     def applies_to(self, case: Case) -> bool:
-        """Return whether `case` loses time or memory, because its payload is among `payloads`."""
+        """Return whether `case` loses time or memory, as all cases do if `payloads` is empty."""
         return not self.payloads or case.payload_bytes in self.payloads
 
     def delay_s(self, undelayed_s: float) -> float:

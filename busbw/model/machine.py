@@ -16,11 +16,11 @@ from pathlib import PurePosixPath
 from typing import Annotated
 
 from .field_types import Count, NotNegative, check_not_empty
-from .words import Clock, Device
+from .words import Clock, DeviceClass
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Cluster:
+class ProcessGroup:
     """The size of a group of processes that measure together.
 
     `processes` is 0 for a process without a group. `shared_devices` is the number of GPUs that all
@@ -33,16 +33,16 @@ class Cluster:
 
 # A process that is in no group has neither an index nor an address. The single process of a group
 # has both.
-ALONE = Cluster(processes=0)
+NO_GROUP = ProcessGroup(processes=0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ClusterMember:
+class GroupMember:
     """A process of a group, with its index and the addresses of all processes (members).
 
     `addresses` are texts such as ``host:port``, in the order of the indices. `hosts` is the number
     of hosts on which the members are: each host has the same number of members, in the order of
-    their indices. `shared_devices` is as in `Cluster`.
+    their indices. `shared_devices` is as in `ProcessGroup`.
     """
 
     index: int
@@ -66,16 +66,16 @@ class ClusterMember:
         return tuple(dict.fromkeys(names))
 
 
-def cluster_members(
-    cluster: Cluster, addresses: Iterable[str], host_count: int = 1
-) -> tuple[ClusterMember, ...]:
+def group_members(
+    cluster: ProcessGroup, addresses: Iterable[str], host_count: int = 1
+) -> tuple[GroupMember, ...]:
     """Return a member for each process of `cluster`, in the order of `addresses`.
 
     The processes, which have these addresses (``host:port``), are on `host_count` hosts.
     """
     listed = tuple(addresses)
     return tuple(
-        ClusterMember(
+        GroupMember(
             index=index, addresses=listed, hosts=host_count, shared_devices=cluster.shared_devices
         )
         for index in range(cluster.processes)
@@ -83,7 +83,7 @@ def cluster_members(
 
 
 # By default a CPU is split into this many virtual devices.
-VIRTUAL_RANKS = 4
+DEFAULT_VIRTUAL_RANKS = 4
 
 # A container's CPU quota changes times like a flag, so the flags of an environment include it under
 # this name.
@@ -153,7 +153,7 @@ def canonical_mesh(mesh: str) -> str:
 def check_mesh(mesh: str) -> None:
     """Raise ValueError unless `mesh` is empty or the text of a mesh of at most 60 characters."""
     if len(mesh) > 60:
-        raise ValueError(f"expected one such as 2x4, got {mesh[:60]!r}...")
+        raise ValueError(f"expected a mesh such as 2x4, got {mesh[:60]!r}...")
     if mesh:
         axis_extents(mesh)
 
@@ -212,11 +212,12 @@ def group_ranks_along_axes(mesh: str, axes: str, ranks: int) -> tuple[tuple[int,
     return tuple(tuple(group) for group in groups.values())
 
 
-def count_outer_parts(mesh: str) -> int:
+def count_device_groups(mesh: str) -> int:
     """Return the product of the extents of ``slices``, ``hosts`` and ``processes`` in `mesh`.
 
-    The ranks consist of as many equal parts, in each of which only the coordinate along ``devices``
-    differs. The result is 1 for a mesh such as ``2x4``, whose axes have no names.
+    This is the number of equal parts into which the mesh divides the ranks. The ranks of a part
+    differ only in their coordinate along ``devices``. The result is 1 for a mesh such as ``2x4``,
+    whose axes have no names.
     """
     return math.prod(
         extent for name, extent in axis_extents(mesh).items() if name in NAMED_AXES[:-1]
@@ -335,12 +336,12 @@ class DeviceSet(EnvironmentKey):
         program: The form of the programs that measure on these devices, a part of the protocol.
         allocator: The settings of memory on these devices, a part of the protocol.
         clocks: The clocks that can be read; the first clock is the default.
-        strategies: The strategy that each name stands for which users can select, such as
-            ``default``.
+        strategies: Maps each name that users can select, such as ``default``, to a strategy, such
+            as ``psum``.
 
     """
 
-    device: Device
+    device: DeviceClass
     any_ranks: bool
     program: str
     strategies: Mapping[str, Annotated[str, _check_strategy]]
@@ -358,18 +359,19 @@ class DeviceSet(EnvironmentKey):
 class Probe:
     """The devices that a framework reaches on this machine, and the framework's versions.
 
-    `missing` maps each missing class of device to the reason. `versions` maps the framework's
-    packages to their versions, and `flags` the recorded environment variables to their values.
-    `framework_path` is the framework's folder. `hosts` has the host's name of each process.
+    `reason_by_missing_device` maps each missing class of device to the reason. `versions` maps the
+    framework's packages to their versions, and `flags` the recorded environment variables to their
+    values. `framework_path` is the framework's folder. `process_hosts` has the name of the host of
+    each process, in the order of the processes.
     """
 
     framework: str
     framework_path: str
     devices: tuple[DeviceSet, ...]
-    missing: Mapping[str, str]
+    reason_by_missing_device: Mapping[str, str]
     versions: Mapping[str, str]
     flags: Mapping[str, str] = field(default_factory=dict)
-    hosts: tuple[str, ...] = ()
+    process_hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -385,7 +387,7 @@ class Environment:
     """
 
     key: EnvironmentKey
-    device: Device
+    device: DeviceClass
     reason: str
     versions: Mapping[str, Mapping[str, str]]
     flags: Mapping[str, str] = field(default_factory=dict)

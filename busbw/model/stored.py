@@ -15,13 +15,13 @@ from .field_types import Microseconds, Moment, parse_moment
 
 # The names of the machine and of the hash of busbw's worker code when setups are compared. Only the
 # history records them: a baseline is for all machines of a kind.
-HOST = "host"
-OWN_CODE = "busbw's own code"
+HOST_SETUP_NAME = "host"
+OWN_CODE_SETUP_NAME = "busbw's own code"
 # A baseline keeps its newest sessions, up to this number: enough launches to know the noise, and
 # few enough that the level follows the machine and a line can still be read.
-MOST_SESSIONS = 10
+MAX_BASELINE_SESSIONS = 10
 # A file keeps a year of weekly updates. Version control has older updates.
-MOST_UPDATES = 50
+MAX_KEPT_UPDATES = 50
 
 
 def round_us(time_us: float) -> float:
@@ -92,15 +92,16 @@ class Record(Stack):
     def setup(self) -> Mapping[str, str]:
         """The setup: versions, flags, the host and the hash of worker code, each by its name.
 
-        The host has the name HOST and the hash the name OWN_CODE; each is left out if unknown.
+        The host has the name HOST_SETUP_NAME and the hash the name OWN_CODE_SETUP_NAME; each is
+        left out if unknown.
         """
-        names = {HOST: self.host, OWN_CODE: self.worker}
+        names = {HOST_SETUP_NAME: self.host, OWN_CODE_SETUP_NAME: self.worker}
         known_names = {name: text for name, text in names.items() if text}
         return {**self.versions, **self.surroundings, **known_names}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Session:
+class StoredSession:
     """The records of a stored session, or of several merged sessions, by case.
 
     Attributes:
@@ -115,7 +116,9 @@ class Session:
     has_change: bool = False
 
     @classmethod
-    def from_records(cls, records: Mapping[Case, Record], *, has_change: bool = False) -> Session:
+    def from_records(
+        cls, records: Mapping[Case, Record], *, has_change: bool = False
+    ) -> StoredSession:
         """Return the session of `records`, which are not empty and all have the same moment."""
         began = next(iter(records.values())).began
         by_case = {case: (record,) for case, record in records.items()}
@@ -133,7 +136,9 @@ class Session:
         """
         return tuple(time_s for record in self.records[case] for time_s in record.times_s)
 
-    def stack_changes_since(self, earlier_session: Session, framework: str) -> tuple[str, ...]:
+    def setup_changes_since(
+        self, earlier_session: StoredSession, framework: str
+    ) -> tuple[str, ...]:
         """Return how the setup of `framework` changed from `earlier_session` to this session.
 
         Each change is a text such as ``jax 0.10.1 -> 0.10.2``. `setup_changes` defines a setup.
@@ -155,15 +160,17 @@ def setup_changes(
 ) -> tuple[str, ...]:
     """Return the changes between two setups, as texts such as ``jax 0.10.1 -> 0.10.2``.
 
-    A setup maps names to values: packages to versions, flags to their values, HOST to the host, and
-    OWN_CODE to the hash of worker code. A version or flag that only one setup contains is a change,
-    too, such as ``XLA_FLAGS none -> --x``. A host or a hash counts only if both setups contain it.
-    There are no changes if `earlier_setup` is empty, because then the earlier setup is unknown.
+    A setup maps names to values: packages to versions, flags to their values, HOST_SETUP_NAME to
+    the host, and OWN_CODE_SETUP_NAME to the hash of worker code. A version or flag that only one
+    setup contains is a change, too, such as ``XLA_FLAGS none -> --x``. A host or a hash counts only
+    if both setups contain it. There are no changes if `earlier_setup` is empty, because then the
+    earlier setup is unknown.
     """
     names = [
         name
         for name in dict.fromkeys((*present_setup, *earlier_setup))
-        if name not in (HOST, OWN_CODE) or (name in present_setup and name in earlier_setup)
+        if name not in (HOST_SETUP_NAME, OWN_CODE_SETUP_NAME)
+        or (name in present_setup and name in earlier_setup)
     ]
     pairs = [
         (name, earlier_setup.get(name, "none"), present_setup.get(name, "none")) for name in names
@@ -174,15 +181,15 @@ def setup_changes(
 
 
 def merge_sessions(
-    sessions: Iterable[Session], merge_within: datetime.timedelta
-) -> tuple[Session, ...]:
+    sessions: Iterable[StoredSession], merge_within: datetime.timedelta
+) -> tuple[StoredSession, ...]:
     """Return sessions in the order of time, with sessions that began near each other merged.
 
     Sessions are merged if they began less than `merge_within` after the first of these sessions,
     because they share the state of the machine. A session with `has_change` is merged only with
     records of other cases of the same moment: launches of other sessions would hide the change.
     """
-    merged: list[Session] = []
+    merged: list[StoredSession] = []
     for session in sorted(sessions, key=lambda session: session.began):
         if not merged or not _may_merge(merged[-1], session, merge_within):
             merged.append(session)
@@ -196,7 +203,7 @@ def merge_sessions(
 
 
 def _may_merge(
-    first_session: Session, later_session: Session, merge_within: datetime.timedelta
+    first_session: StoredSession, later_session: StoredSession, merge_within: datetime.timedelta
 ) -> bool:
     """Return whether `later_session` is merged with the series that `first_session` begins."""
     if first_session.has_change or later_session.has_change:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 
 # Shown instead of a value that may be a secret.
-HIDDEN = "(set)"
+HIDDEN_VALUE = "(set)"
 
 # This variable names the folder in which workers keep recordings of the profiler, so that users can
 # look at them. Without it they are removed.
@@ -31,7 +31,7 @@ _PRELOAD = "LD_PRELOAD"
 # A variable with one of these words in its name may hold a secret.
 _SECRET = re.compile("TOKEN|KEY|SECRET|PASS|CRED|AUTH", re.IGNORECASE)
 # Shorter values would mask ordinary words of a log.
-_LEAST_CHARACTERS = 8
+_MIN_SECRET_CHARACTERS = 8
 
 # A home directory of any machine, which may be below another folder, or the home of root.
 _HOMES = r"(?:/[\w.+-]+)*?/(?:home|Users)/[^/\s:;,='\"()]+|(?<![\w.~-])/root"
@@ -135,7 +135,7 @@ def without_secrets(text: str, environment: Mapping[str, str], home: str) -> str
     values = {value.strip() for name, value in environment.items() if _SECRET.search(name)}
     # If a secret contains another secret, the longer secret is replaced first.
     for secret in sorted(values, key=len, reverse=True):
-        if len(secret) >= _LEAST_CHARACTERS:
+        if len(secret) >= _MIN_SECRET_CHARACTERS:
             text = text.replace(secret, _MASK)
     return shorten_homes(_URL_CREDENTIALS.sub(_MASK, text), home)
 

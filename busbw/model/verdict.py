@@ -40,7 +40,7 @@ class LaunchTimeSummary:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Reference:
+class PublishedBandwidth:
     """A published bandwidth of a case, measured by another method; it is shown, never judged.
 
     Attributes:
@@ -122,7 +122,7 @@ class Verdict:
     ratio_error: NotNegative | None = None
     limit: Positive | None = None
     provisional: bool = False
-    published: Reference | None = None
+    published: PublishedBandwidth | None = None
     ceiling: Ceiling | None = None
     extra: Mapping[str, object] = field(default_factory=dict)
 

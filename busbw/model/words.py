@@ -15,7 +15,7 @@ MIB = 1024**2
 GIB = 1024**3
 
 
-class Device(enum.StrEnum):
+class DeviceClass(enum.StrEnum):
     """The class of device on which a collective runs: CPU, GPU or TPU."""
 
     CPU = "cpu"
@@ -253,7 +253,7 @@ def ratio_text(ratio: float) -> str:
     return f"{ratio:.3f}" if ratio < 1.1 else f"{ratio:.2f}" if ratio < 10 else f"{ratio:.1f}"
 
 
-def rate_text(bytes_per_s: float) -> str:
+def bandwidth_text(bytes_per_s: float) -> str:
     """Return a bandwidth in GB/s (10^9 bytes/s) with three significant digits: ``3.40 GB/s``."""
     rate = bytes_per_s / 1e9
     decimals = max(0, 2 - math.floor(math.log10(rate))) if rate > 0 else 0

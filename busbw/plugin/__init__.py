@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from busbw.model.verdict import Verdict
 
 # The fixtures that tests read verdicts by, one for each mode of sessions.
-FIXTURES = tuple(dict.fromkeys(("busbw_verdict", *extensions.declared_names("MODES"))))
+VERDICT_FIXTURES = tuple(dict.fromkeys(("busbw_verdict", *extensions.declared_names("MODES"))))
 
 # The name of the plugin that `busbw run` also loads.
-SHIPPED_TESTS = f"{__name__}.shipped_tests"
+SHIPPED_TESTS_PLUGIN = f"{__name__}.shipped_tests"
 
 # The files of this folder that have hooks for sessions with tests of busbw.
 _FILES = ("items", "benchmark", "run", "terminal")
@@ -35,7 +35,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     config: Any = pluginmanager.get_plugin("pytestconfig")
     words = config.invocation_params.args if config is not None else ()
     # "_anonymous" is pytest's name of the first group in its help.
-    previous_title = "_anonymous" if SHIPPED_TESTS in words else None
+    previous_title = "_anonymous" if SHIPPED_TESTS_PLUGIN in words else None
     groups: dict[str, pytest.OptionGroup] = {}
     for title in dict.fromkeys(option.group for option in OPTIONS.values()):
         groups[title] = parser.getgroup(title, title, after=previous_title)
@@ -71,7 +71,7 @@ def _read_verdict(request: pytest.FixtureRequest) -> Verdict:
     return verdict
 
 
-globals().update({name: pytest.fixture(name=name)(_read_verdict) for name in FIXTURES})
+globals().update({name: pytest.fixture(name=name)(_read_verdict) for name in VERDICT_FIXTURES})
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -84,7 +84,7 @@ def pytest_pycollect_makeitem(
     """
     if not inspect.isfunction(obj) or not collector.istestfunction(obj, name):
         return None
-    fixtures = set(FIXTURES).intersection(inspect.signature(obj).parameters)
+    fixtures = set(VERDICT_FIXTURES).intersection(inspect.signature(obj).parameters)
     return (
         load_module(collector.session, "items").skip_other_modes(collector.config, fixtures)
         if fixtures
@@ -94,5 +94,5 @@ def pytest_pycollect_makeitem(
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give a test that reads a verdict the cases of the session as parameters."""
-    if set(FIXTURES).intersection(metafunc.fixturenames):
+    if set(VERDICT_FIXTURES).intersection(metafunc.fixturenames):
         load_module(metafunc.definition.session, "items").parametrize_test(metafunc)

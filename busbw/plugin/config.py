@@ -18,7 +18,7 @@ from busbw.session.options import OPTIONS
 from busbw.session.run import Mode, mode_of
 from busbw.session.state import CollectedSession, JudgedSession
 
-from . import FIXTURES, SHIPPED_TESTS
+from . import SHIPPED_TESTS_PLUGIN, VERDICT_FIXTURES
 
 # The mode, which says how the session is collected, run and shown.
 MODE = pytest.StashKey[Mode]()
@@ -30,10 +30,10 @@ SESSION = pytest.StashKey[UsageError | CollectedSession | JudgedSession]()
 VERDICT = pytest.StashKey[Verdict | SessionVerdict]()
 
 # The collected tests of cases, without those that the user deselected.
-CASES = pytest.StashKey[dict[pytest.Item, None]]()
+CASE_ITEMS = pytest.StashKey[dict[pytest.Item, None]]()
 
 # Errors in tests of busbw that no verdict of a case describes.
-ERRORS = pytest.StashKey[list[str]]()
+UNDESCRIBED_ERRORS = pytest.StashKey[list[str]]()
 
 
 def option_words(config: pytest.Config) -> list[str]:
@@ -48,8 +48,8 @@ def command_words(config: pytest.Config) -> list[str]:
     The command begins with ``busbw run`` or with ``python -m pytest``.
     """
     words = list(config.invocation_params.args)
-    if SHIPPED_TESTS in words:
-        return ["busbw", "run", *words[words.index(SHIPPED_TESTS) + 1 :]]
+    if SHIPPED_TESTS_PLUGIN in words:
+        return ["busbw", "run", *words[words.index(SHIPPED_TESTS_PLUGIN) + 1 :]]
     return ["python", "-m", "pytest", *words]
 
 
@@ -82,7 +82,7 @@ def begin_session(config: pytest.Config) -> UsageError | CollectedSession:
     return state
 
 
-def judged_of(config: pytest.Config) -> JudgedSession | None:
+def judged_session_of(config: pytest.Config) -> JudgedSession | None:
     """Return the JudgedSession of the session; None if the cases were not judged."""
     state = config.stash.get(SESSION, None)
     return state if isinstance(state, JudgedSession) else None
@@ -91,7 +91,7 @@ def judged_of(config: pytest.Config) -> JudgedSession | None:
 def spec_of(item: pytest.Item) -> CaseSpec | None:
     """Return the CaseSpec that is a parameter of a test item; None if the test has no case."""
     parameters = getattr(getattr(item, "callspec", None), "params", {})
-    specs = (parameters[name] for name in FIXTURES if name in parameters)
+    specs = (parameters[name] for name in VERDICT_FIXTURES if name in parameters)
     return next((spec for spec in specs if isinstance(spec, CaseSpec)), None)
 
 

@@ -21,14 +21,14 @@ from busbw.session.run import find_measurement
 
 from . import benchmark
 from .config import (
-    CASES,
-    ERRORS,
+    CASE_ITEMS,
     MODE,
     SESSION,
+    UNDESCRIBED_ERRORS,
     VERDICT,
     begin_session,
     case_items,
-    judged_of,
+    judged_session_of,
     spec_of,
 )
 
@@ -83,11 +83,11 @@ def verdict_of(request: pytest.FixtureRequest) -> Verdict:
     An exception would not do: pytest does not count an error in a fixture as a failed test.
     """
     spec: CaseSpec = request.param
-    mode, judged = request.config.stash[MODE], judged_of(request.config)
+    mode, judged = request.config.stash[MODE], judged_session_of(request.config)
     verdict = judged.verdicts.get(spec) if judged else None
     if verdict is None:
         verdict = Verdict(spec=spec, outcome=Outcome.FAILED, failed=True, text="it was not run")
-    properties = mode.case_properties(verdict, judged)
+    properties = mode.make_junit_properties(verdict, judged)
     request.node.stash[VERDICT] = verdict
     request.node.user_properties.extend(
         (name, figure) for name, figure in properties.items() if figure is not None
@@ -105,19 +105,19 @@ def session_verdict(session: pytest.Session) -> SessionVerdict | None:
     if a test of busbw raised an error that no verdict describes, or if pytest-benchmark skips
     benchmarks.
     """
-    judged = judged_of(session.config)
+    judged = judged_session_of(session.config)
     if judged is None:
         return None
     verdict, texts = judged.session_verdict, list[str]()
     unread_items = [
-        item for item in session.config.stash.get(CASES, {}) if VERDICT not in item.stash
+        item for item in session.config.stash.get(CASE_ITEMS, {}) if VERDICT not in item.stash
     ]
     if unread_items:
         texts.append(
             f"{plural(len(unread_items), 'case')} left out before the verdict was read; the first "
             f"is {unread_items[0].nodeid}"
         )
-    errors = session.config.stash.get(ERRORS, [])
+    errors = session.config.stash.get(UNDESCRIBED_ERRORS, [])
     if errors:
         texts.append(
             f"{plural(len(errors), 'error')} in the tests of busbw; the first is {errors[0]}"
@@ -231,7 +231,7 @@ def _keep_error(item: pytest.Item, call_info: pytest.CallInfo[None]) -> None:
         error = error.exceptions[0]
     reason = "" if error is None else f"{type(error).__name__}: {error}".splitlines()[0]
     text = f"{item.name} ({call_info.when}): {reason[:_MAX_REASON_CHARACTERS]}"
-    item.config.stash.setdefault(ERRORS, []).append(text)
+    item.config.stash.setdefault(UNDESCRIBED_ERRORS, []).append(text)
 
 
 @pytest.hookimpl(tryfirst=True)

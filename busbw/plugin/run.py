@@ -19,8 +19,17 @@ from busbw.session.option import UsageError
 from busbw.session.run import run_session
 from busbw.session.state import CollectedSession
 
-from . import SHIPPED_TESTS
-from .config import CASES, MODE, SESSION, VERDICT, case_items, judged_of, option_words, spec_of
+from . import SHIPPED_TESTS_PLUGIN
+from .config import (
+    CASE_ITEMS,
+    MODE,
+    SESSION,
+    VERDICT,
+    case_items,
+    judged_session_of,
+    option_words,
+    spec_of,
+)
 from .items import session_verdict
 from .terminal import Terminal
 
@@ -59,7 +68,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Record the test of a case, because a plugin may remove the test from the session later."""
     if spec_of(item) is not None:
-        item.config.stash.setdefault(CASES, {})[item] = None
+        item.config.stash.setdefault(CASE_ITEMS, {})[item] = None
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
@@ -70,7 +79,7 @@ def pytest_deselected(items: Sequence[pytest.Item]) -> None:
     for item in items:
         config = item.config
         if any(word.startswith(_SELECTING_FLAGS) for word in option_words(config)):
-            config.stash.get(CASES, {}).pop(item, None)
+            config.stash.get(CASE_ITEMS, {}).pop(item, None)
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitCode) -> None:
@@ -79,7 +88,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitC
     Nothing is written after an interrupt or another error of pytest.
     """
     config, verdict = session.config, session_verdict(session)
-    judged_session = judged_of(config)
+    judged_session = judged_session_of(config)
     if judged_session is None or verdict is None or exitstatus not in (pytest.ExitCode.OK, _FAILED):
         return
     judged_session = replace(judged_session, session_verdict=verdict)
@@ -110,10 +119,10 @@ def check_exit_code(session: pytest.Session) -> None:
 
 def _problem_text(session: pytest.Session) -> str:
     """Return the reason why the exit code must not be 0; empty if the exit code may be 0."""
-    cases = session.config.stash.get(CASES, {})
+    cases = session.config.stash.get(CASE_ITEMS, {})
     if any(VERDICT in item.stash for item in cases):
         verdict = session_verdict(session)
         return verdict.headline() if verdict is not None and verdict.failed else ""
-    if cases or session.config.pluginmanager.hasplugin(SHIPPED_TESTS):
+    if cases or session.config.pluginmanager.hasplugin(SHIPPED_TESTS_PLUGIN):
         return f"{plural(len(cases), 'case')} collected, and no test read a verdict"
     return ""

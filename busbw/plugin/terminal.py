@@ -18,7 +18,7 @@ from busbw.report.table import RENDERERS, Table, TextLine
 from busbw.session.measure import Display
 from busbw.session.state import JudgedSession
 
-from .config import MODE, command_words, judged_of
+from .config import MODE, command_words, judged_session_of
 from .items import SHOWN_ATTRIBUTE
 
 
@@ -53,7 +53,7 @@ def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> Generator[None]:
     """Write the section of busbw below all other sections: tables, notes and the verdict."""
-    judged_session = judged_of(config)
+    judged_session = judged_session_of(config)
     if judged_session is None:
         return (yield)
     failed_reports = terminalreporter.stats.get("failed", [])

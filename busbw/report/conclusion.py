@@ -18,9 +18,9 @@ from busbw.model.words import (
     Clock,
     Outcome,
     SessionOutcome,
+    bandwidth_text,
     payload_text,
     plural,
-    rate_text,
     ratio_text,
     shorten_list,
 )
@@ -36,7 +36,7 @@ _PAYLOAD_COLUMN = Column(
 )
 _OUTCOME_COLUMN = Column("outcome", "outcome", left_aligned=True, gap=2)
 # Tables and summaries show no reason for a case with one of these outcomes.
-QUIET_OUTCOMES = (Outcome.PASS, Outcome.NO_BASELINE)
+OUTCOMES_WITHOUT_REASON = (Outcome.PASS, Outcome.NO_BASELINE)
 
 # Marks that follow an outcome. Lines below the tables explain them.
 _PROVISIONAL, _EXPECTED = "*", "+"
@@ -119,11 +119,12 @@ def _verdict_row(verdict: Verdict, verbose: bool) -> Row:
     """Return the row of a verdict: its payload, its figures and its outcome, with notes below."""
     markup = verdict_markup(verdict)
     notes = [TextLine(note, {"yellow": True}) for note in verdict.notes]
-    if verdict.outcome not in QUIET_OUTCOMES and (verbose or not verdict.failed):
+    if verdict.outcome not in OUTCOMES_WITHOUT_REASON and (verbose or not verdict.failed):
         notes.insert(0, TextLine(verdict.text, markup))
     reference = verdict.published
     if reference is not None:
-        figure = "out of memory" if reference.oom else f"algbw {reference.algbw_gb_per_s:.4g} GB/s"
+        rate = reference.algbw_gb_per_s
+        figure = "out of memory" if rate is None else f"algbw {rate:.4g} GB/s"
         doubt = f" ({reference.doubt})" if reference.doubt else ""
         notes.append(TextLine(f"published: {figure}{doubt}"))
     cells = {
@@ -160,16 +161,16 @@ def payloads_or_programs_text(verdicts: Sequence[Verdict]) -> str:
 
     `verdicts` is not empty. Several payloads are shortened as in `payload_span_text`.
     """
-    if not verdicts[0].spec.is_sized:
+    if not verdicts[0].spec.is_single_collective:
         return ", ".join(verdict.spec.strategy for verdict in verdicts)
     return payload_span_text([verdict.spec.payload_bytes for verdict in verdicts])
 
 
 def _ceiling_text(ceiling: Ceiling, payloads_text: str) -> str:
     """Return the line on a ceiling, whose rate is followed by `payloads_text`."""
-    text = f"ceiling {rate_text(ceiling.bytes_per_s)}{payloads_text}: {ceiling.text}"
+    text = f"ceiling {bandwidth_text(ceiling.bytes_per_s)}{payloads_text}: {ceiling.text}"
     if ceiling.in_switch:
-        text += f"; adding up in the switch up to {rate_text(ceiling.most_bytes_per_s)}"
+        text += f"; adding up in the switch up to {bandwidth_text(ceiling.most_bytes_per_s)}"
     return text if ceiling.sure else f"{text}; the chip's figures are not sure"
 
 
@@ -224,9 +225,9 @@ def failed_case_lines(verdicts: Sequence[Verdict]) -> list[str]:
     """
     labels = _labels_by_spec(verdicts)
     failed = [verdict for verdict in verdicts if verdict.failed]
-    failed.sort(key=lambda verdict: (_severity(verdict), -(verdict.ratio or 0.0)))
+    failed.sort(key=lambda verdict: (_severity_rank(verdict), -(verdict.ratio or 0.0)))
     kinds = itertools.groupby(
-        failed, key=lambda verdict: (_severity(verdict), labels[verdict.spec])
+        failed, key=lambda verdict: (_severity_rank(verdict), labels[verdict.spec])
     )
     groups = [list(group) for _, group in kinds]
     lines = [_failure_line(group, labels[group[0].spec]) for group in groups[:_MAX_LINES]]
@@ -270,7 +271,7 @@ def failure_logs(verdicts: Sequence[Verdict]) -> list[FailureLog]:
     ]
 
 
-def _severity(verdict: Verdict) -> int:
+def _severity_rank(verdict: Verdict) -> int:
     """Return the position of the verdict's outcome, sorted by severity; the worst outcome has 0."""
     return (
         _WORST_FIRST.index(verdict.outcome)
@@ -290,7 +291,7 @@ def _labels_by_spec(verdicts: Sequence[Verdict]) -> Mapping[CaseSpec, str]:
     labels = {}
     for spec, kind in kinds.items():
         # For a program, its name (the strategy) is shown where other cases show the payload.
-        usual = ("", "default") if spec.is_sized else ("", "default", spec.strategy)
+        usual = ("", "default") if spec.is_single_collective else ("", "default", spec.strategy)
         words = [word for word, does in zip(kind, varies) if does and word not in usual]
         labels[spec] = " ".join([spec.framework, *words])
     return labels

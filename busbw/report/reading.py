@@ -21,8 +21,14 @@ from busbw.model.machine import Environment
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import plural
 
-from .conclusion import QUIET_OUTCOMES, FailureLog, failed_case_lines, failure_logs, legend_lines
-from .results import RESULTS, Results
+from .conclusion import (
+    OUTCOMES_WITHOUT_REASON,
+    FailureLog,
+    failed_case_lines,
+    failure_logs,
+    legend_lines,
+)
+from .results import RESULTS_KIND, Results
 from .session import environment_facts, session_tables, versions_text
 from .table import Table
 
@@ -108,7 +114,7 @@ class SessionRecord(ABC):
         others = Counter(
             verdict.outcome.value
             for verdict in self.verdicts
-            if not verdict.failed and verdict.outcome not in QUIET_OUTCOMES
+            if not verdict.failed and verdict.outcome not in OUTCOMES_WITHOUT_REASON
         )
         changes += [
             (f"{count} {outcome}: see the tables.", ()) for outcome, count in others.items()
@@ -144,9 +150,10 @@ class MeasuredSessionRecord(SessionRecord):
     process_hosts: tuple[str, ...] = ()
 
     def describe_session(self) -> SessionDescription:
-        """Return the title, facts, tables and changes of the session.
+        """Return the title, the facts and the tables of the session, and its injected losses.
 
-        The title names the collective, the device and the ranks.
+        The title names the collective, the device and the ranks. The `changes` of the result are a
+        paragraph for each injected loss.
         """
         environment, key = self.environment, self.environment.key
         names = {verdict.case.collective for verdict in self.verdicts if verdict.case is not None}
@@ -221,7 +228,7 @@ def session_of_document(document: object, name: str) -> SessionRecord:
         for read in readers:
             record: SessionRecord = read(document, name)
             return record
-        wire.check_document(document, RESULTS, "record it again with --results")
+        wire.check_document(document, RESULTS_KIND, "record it again with --results")
         return session_of_results(wire.from_json(Results, document, "document"), name)
     except wire.WireError as error:
         raise DocumentError(f"{name}: {str(error).removeprefix('document.')}") from error
@@ -282,7 +289,7 @@ def check_collective(case: Case | None, location: str) -> None:
     case of a program, nothing is checked.
     """
     # A user's program contains any collectives, and its case names none of them.
-    if case is None or not case.is_sized:
+    if case is None or not case.is_single_collective:
         return
     if case.collective not in COLLECTIVES:
         raise wire.WireError(f"{location}: collective: expected one of {', '.join(COLLECTIVES)}")

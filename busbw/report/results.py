@@ -19,7 +19,7 @@ from busbw.model.verdict import SessionVerdict, Verdict
 from .figures import figure_values_for_documents, is_results_csv
 
 # The value of the key `document`, which tells the kinds of documents apart.
-RESULTS = "busbw results"
+RESULTS_KIND = "busbw results"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,7 +58,7 @@ class SessionDocument:
     """
 
     document: str
-    version: int = wire.VERSION
+    version: int = wire.DOCUMENT_VERSION
     busbw: str
     began: Moment
     host: str
@@ -81,7 +81,7 @@ class Results(SessionDocument):
 
     """
 
-    document: str = RESULTS
+    document: str = RESULTS_KIND
     environment: Environment
     process_hosts: tuple[str, ...]
     plan: Plan
@@ -133,6 +133,6 @@ def abbreviate_homes(document: object, home: str) -> object:
 
 def is_results(text: str) -> bool:
     """Return whether `text` begins like a file that --results of any session mode wrote."""
-    kinds = (RESULTS, *extensions.declared_names("RESULTS"))
+    kinds = (RESULTS_KIND, *extensions.declared_names("RESULTS"))
     heads = tuple(f'{{\n "document": "{kind}",' for kind in kinds)
     return text.startswith(heads) or is_results_csv(text)

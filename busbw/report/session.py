@@ -14,7 +14,7 @@ from busbw.model.launch import Measurement
 from busbw.model.machine import CPU_QUOTA, Environment, EnvironmentKey, Probe
 from busbw.model.stored import Baseline, setup_changes
 from busbw.model.verdict import Verdict
-from busbw.model.words import Device, payload_text, plural, seconds_text
+from busbw.model.words import DeviceClass, payload_text, plural, seconds_text
 from busbw.report.conclusion import verdict_tables
 from busbw.report.table import Column, Table, TextLine, make_rows
 
@@ -58,16 +58,17 @@ def header_lines(
 
 
 def environment_facts(environment: Environment) -> dict[str, str]:
-    """Return lines of text by name: ``device`` to the devices, each framework to its versions.
+    """Return a text on the devices, and a text with the versions of each framework.
 
-    The text of the device includes the reason for its choice.
+    The result maps ``device`` to the text on the devices, which ends with the reason why this class
+    of device was chosen. It maps the name of each framework to the framework's versions.
     """
     key, quota = environment.key, environment.flags.get(CPU_QUOTA)
     kind = f"{key.device_kind} ({environment.device.value.upper()}"
-    kind += f", {plural(key.cores or 0, 'core')}" if environment.device is Device.CPU else ""
+    kind += f", {plural(key.cores or 0, 'core')}" if environment.device is DeviceClass.CPU else ""
     kind += f", quota {quota}), " if quota else "), "
     # A framework splits a CPU into virtual devices, unless several processes each have a device.
-    is_virtual = environment.device is Device.CPU and key.processes == 1
+    is_virtual = environment.device is DeviceClass.CPU and key.processes == 1
     kind += f"{key.ranks} virtual devices" if is_virtual else f"{key.ranks} ranks"
     versions = {name: versions_text(v) for name, v in environment.versions.items()}
     return {"device": f"{kind}{_mesh_text(key)}; {environment.reason}", **versions}
@@ -172,7 +173,7 @@ def _name_within_file(case: Case) -> str:
 
     For a case of a program, this part is the strategy, which is the name of the program.
     """
-    if not case.is_sized:
+    if not case.is_single_collective:
         return case.strategy
     return f"{case.dtype} {payload_text(case.payload_bytes)}"
 

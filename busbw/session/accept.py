@@ -70,7 +70,7 @@ def accepts_slower_times(
     )
 
 
-def accept_baselines(
+def write_requested_baselines(
     judged_session: JudgedSession, write_accepted: Callable[[JudgedSession], JudgedSession]
 ) -> JudgedSession:
     """Store or remove baselines by `write_accepted`, if an option requests to change baselines.
@@ -191,9 +191,9 @@ def _accept_case(
 ) -> AcceptedCase:
     """Return today's times of a case as an AcceptedCase, which says how and why to store times."""
     verdict, options = judged_session.verdicts[spec], judged_session.options
-    is_moved = job.case in judged_session.replaced_cases
+    moves_with_others = job.case in judged_session.cases_to_replace
     cause = verdict.outcome.value
-    replaces_stored = is_moved or _replaces_stored_sessions(
+    replaces_stored = moves_with_others or _replaces_stored_sessions(
         options, verdict, job, measured_session.policy.budget
     )
     measurement = measured_session.measurements[spec]
@@ -203,7 +203,7 @@ def _accept_case(
         record=measured_session.record_of(measurement),
         is_appended=not replaces_stored,
         memory_limit_bytes=options.memory_limit,
-        cause=f"{cause}, moved with others" if is_moved else cause,
+        cause=f"{cause}, moved with others" if moves_with_others else cause,
     )
 
 

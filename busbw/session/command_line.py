@@ -18,19 +18,19 @@ import busbw
 from busbw import extensions, storage
 from busbw.baselines.document import BaselineError
 from busbw.baselines.store import check_folder, frameworks_on_any_machine
-from busbw.driver.transport import Hosts
+from busbw.driver.transport import RemoteHosts
 from busbw.frameworks import DEFAULT_FRAMEWORKS, FRAMEWORKS
 from busbw.model.machine import canonical_axes, mesh_shape
 
-from .option import UsageError, check_combination, expand_home, usage_error
+from .option import UsageError, as_usage_error, check_combination, expand_home
 from .options import OPTIONS, Options
 from .record import load_view
 
 _PACKAGE = Path(busbw.__file__).parent
 
 # How many launches a session plans without --launches: with one stack, and of each of two stacks.
-_LAUNCHES = 3
-_LAUNCHES_OF_PAIRS = 6
+_DEFAULT_LAUNCHES = 3
+_DEFAULT_LAUNCHES_OF_PAIRS = 6
 
 
 # A parser without defaults: its result lacks the options that were not passed.
@@ -45,7 +45,7 @@ for _option in OPTIONS.values():
     _PARSER.add_argument(_option.flag, **_option.arguments)
 
 
-@usage_error(ValueError, argparse.ArgumentError)
+@as_usage_error(ValueError, argparse.ArgumentError)
 def read_options(
     words: Sequence[str],
     root: Path,
@@ -74,7 +74,7 @@ def read_options(
     options = Options(
         **{name: value for name, value in values.items() if name not in extra}, extra=extra
     )
-    launches = _LAUNCHES_OF_PAIRS if options.is_paired else _LAUNCHES
+    launches = _DEFAULT_LAUNCHES_OF_PAIRS if options.is_paired else _DEFAULT_LAUNCHES
     # A stored time is the median of all planned launches.
     is_automatic = options.launches == 0 and not options.is_paired and not options.update_baselines
     return replace(options, launches=0 if is_automatic else options.launches or launches)
@@ -148,7 +148,7 @@ def _checked_baselines_folder(root: Path, values: Mapping[str, Any]) -> Path:
     """
     folder = root / str(values.get("baselines", "baselines"))
     updates = "update_baselines" in values
-    with usage_error(BaselineError, storage.OutputError, where="--baselines: "):
+    with as_usage_error(BaselineError, storage.OutputError, where="--baselines: "):
         check_folder(
             folder,
             may_be_missing="baselines" not in values or updates,
@@ -168,7 +168,7 @@ def _checked_history_folder(root: Path, values: Mapping[str, Any]) -> Path | Non
     text = values.get("history") or os.environ.get("BUSBW_HISTORY", "")
     if not text:
         return None
-    with usage_error(ValueError, where="--history: "):
+    with as_usage_error(ValueError, where="--history: "):
         path = root / expand_home(text)
         storage.check_writable_folder(path)
     return path
@@ -183,7 +183,7 @@ def _checked_outputs(values: Mapping[str, Any]) -> dict[str, Path]:
     paths: dict[str, Path] = {}
     for name in ("results", *extensions.declared_names("VIEWS")):
         if name in values:
-            with usage_error(ValueError, where=f"--{name}: "):
+            with as_usage_error(ValueError, where=f"--{name}: "):
                 path = Path(os.path.realpath(values[name]))
                 if path in paths.values():
                     raise ValueError(f"another option writes {path}, too")
@@ -254,7 +254,7 @@ def _rank_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     return {"ranks": ranks, "processes": processes, "remote": remote, "axes": axes}
 
 
-def hosts_of(values: Mapping[str, Any]) -> Hosts | None:
+def hosts_of(values: Mapping[str, Any]) -> RemoteHosts | None:
     """Return the hosts that --hosts or --cluster names in `values`; None without these options.
 
     `values` are the parsed values of options by name. Raises ValueError if the names of hosts

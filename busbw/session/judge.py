@@ -10,16 +10,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from busbw import extensions
-from busbw.baselines.store import frameworks_on_machine, newest_dates_by_ranks
+from busbw.baselines.store import frameworks_on_machine, newest_dates_of_other_ranks
 from busbw.judge.case import JudgingSettings, Ruling, judge_case
 from busbw.judge.decision import Finding, merge_findings
 from busbw.judge.lasting_losses import Assessment
 from busbw.judge.levels import (
-    Loss,
-    accepted_outlier_sessions,
-    decided_cases,
+    LastingLoss,
+    cases_decided_by_first_launch,
     find_losses,
     losses_text,
+    odd_accepted_log_ratios,
     odd_accepted_session_text,
     repaired_losses_text,
 )
@@ -33,7 +33,7 @@ from busbw.judge.validity import apply_ceiling
 from busbw.model.case import Case, CaseSpec
 from busbw.model.launch import Measurement
 from busbw.model.machine import EnvironmentKey
-from busbw.model.stored import Record, Session
+from busbw.model.stored import Record, StoredSession
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome, plural
 from busbw.stats.launches import clock_tick_s, launch_time_s
@@ -44,7 +44,7 @@ from .state import JudgedSession, MeasuredSession, TimedJob
 _Assessments = Mapping[EnvironmentKey, Assessment]
 
 
-def assess_machines(measured_session: MeasuredSession) -> dict[EnvironmentKey, Assessment]:
+def assess_times_by_key(measured_session: MeasuredSession) -> dict[EnvironmentKey, Assessment]:
     """Compare today's times with the levels, and return an Assessment for each environment key.
 
     The result lacks environment keys without levels (no baselines) or without times of today.
@@ -83,9 +83,9 @@ def jobs_without_failures(
             yield job, measurement
 
 
-def sessions_of_today(
+def present_session_by_key(
     measured_session: MeasuredSession, measurements: Mapping[CaseSpec, Measurement]
-) -> dict[EnvironmentKey, Session]:
+) -> dict[EnvironmentKey, StoredSession]:
     """Return today's times in the form of stored sessions, one Session for each environment key.
 
     `measurements` are the measurements of the candidate, or the measurements of the reference.
@@ -93,7 +93,7 @@ def sessions_of_today(
     records: dict[EnvironmentKey, dict[Case, Record]] = {}
     for job, measurement in jobs_without_failures(measured_session, measurements):
         records.setdefault(job.key, {})[job.case] = measured_session.record_of(measurement)
-    return {key: Session.from_records(by_case) for key, by_case in records.items()}
+    return {key: StoredSession.from_records(by_case) for key, by_case in records.items()}
 
 
 def judge_cases(measured_session: MeasuredSession) -> dict[CaseSpec, Ruling]:
@@ -115,7 +115,7 @@ def _add_findings(measured_session: MeasuredSession, spec: CaseSpec, ruling: Rul
     A bandwidth above the ceiling, or a finding, may change the outcome.
     """
     runs = measured_session.measurements[spec].runs
-    key = measured_session.machine.target.slice_key(spec)
+    key = measured_session.machine.target.key_with_device_shape(spec)
     verdict = apply_ceiling(ruling.verdict, key, runs, is_paired=measured_session.options.is_paired)
     merged = merge_findings(verdict, findings_of_extensions(measured_session, spec, verdict))
     if merged.outcome is Outcome.FAILED:
@@ -149,7 +149,10 @@ def _judge_interleaved(measured_session: MeasuredSession) -> dict[CaseSpec, Ruli
 
 def _judge_against_baselines(measured_session: MeasuredSession) -> dict[CaseSpec, Ruling]:
     """Judge each case by its baseline, and by the sessions of the history since the baseline."""
-    assessments, settings = assess_machines(measured_session), _judging_settings(measured_session)
+    assessments, settings = (
+        assess_times_by_key(measured_session),
+        _judging_settings(measured_session),
+    )
     rulings = {}
     for spec, job in measured_session.jobs.items():
         measurement = measured_session.measurements[spec]
@@ -182,8 +185,8 @@ def find_decided_cases(measured_session: MeasuredSession) -> set[Case]:
     }
     return {
         case
-        for key, assessment in assess_machines(measured_session).items()
-        for case in decided_cases(assessment)
+        for key, assessment in assess_times_by_key(measured_session).items()
+        for case in cases_decided_by_first_launch(assessment)
         if case not in undecided | measured_session.levels[key].failed_cases
     }
 
@@ -207,13 +210,13 @@ def judge_measured(measured_session: MeasuredSession) -> JudgedSession:
 
     Extensions may add findings on the session to the verdict of the session.
     """
-    rulings, assessments = judge_cases(measured_session), assess_machines(measured_session)
+    rulings, assessments = judge_cases(measured_session), assess_times_by_key(measured_session)
     verdicts = {
         **measured_session.skipped_verdicts,
         **{spec: r.verdict for spec, r in rulings.items()},
     }
     verdicts = {spec: verdicts[spec] for spec in measured_session.specs}
-    sessions = sessions_of_today(measured_session, measured_session.measurements)
+    sessions = present_session_by_key(measured_session, measured_session.measurements)
     losses = [
         loss
         for key, assessment in assessments.items()
@@ -226,7 +229,7 @@ def judge_measured(measured_session: MeasuredSession) -> JudgedSession:
         ),
         verdicts=verdicts,
         observations=measured_session,
-        replaced_cases=_find_replaced_cases(measured_session, assessments, losses),
+        cases_to_replace=_find_cases_to_replace(measured_session, assessments, losses),
     )
     for verdict_with_finding in extensions.load_functions("session_findings"):
         judged_session = replace(
@@ -239,7 +242,7 @@ def _session_context(
     measured_session: MeasuredSession,
     rulings: Mapping[CaseSpec, Ruling],
     assessments: _Assessments,
-    losses: Sequence[Loss],
+    losses: Sequence[LastingLoss],
 ) -> SessionContext:
     options, other_ranks_text = measured_session.options, _other_ranks_text(measured_session)
     is_required = bool(other_ranks_text) and options.require_baselines
@@ -284,7 +287,7 @@ def _session_context(
 def _slower_framework_texts(
     measured_session: MeasuredSession,
     assessments: _Assessments,
-    losses: Iterable[Loss],
+    losses: Iterable[LastingLoss],
     rulings: Mapping[CaseSpec, Ruling],
 ) -> Iterator[str]:
     """Yield texts on losses of all cases of a framework, today and over several sessions.
@@ -303,8 +306,8 @@ def _slower_framework_texts(
             yield loss.text
 
 
-def _find_replaced_cases(
-    measured_session: MeasuredSession, assessments: _Assessments, losses: Iterable[Loss]
+def _find_cases_to_replace(
+    measured_session: MeasuredSession, assessments: _Assessments, losses: Iterable[LastingLoss]
 ) -> frozenset[Case]:
     """Return the cases whose stored times an update replaces, even if the case is PASS today.
 
@@ -314,7 +317,7 @@ def _find_replaced_cases(
     """
     names: set[Case | str] = {loss.subject for loss in losses}
     for assessment in assessments.values():
-        names.update(accepted_outlier_sessions(assessment))
+        names.update(odd_accepted_log_ratios(assessment))
         if assessment.is_noisy:
             names.update(assessment.shared_parts)
         if measured_session.options.accept_regression:
@@ -355,7 +358,7 @@ def _other_ranks_text(measured_session: MeasuredSession) -> str:
         or not measured_session.jobs
     ):
         return ""
-    dates = newest_dates_by_ranks(options.baselines, key)
+    dates = newest_dates_of_other_ranks(options.baselines, key)
     if not dates:
         return ""
     ranks, date = max(dates.items(), key=lambda pair: pair[1])

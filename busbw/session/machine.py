@@ -14,15 +14,15 @@ from busbw.driver.executor import Executor, probe
 from busbw.driver.schedules import Side
 from busbw.driver.transport import HostError, WorkerSpec
 from busbw.frameworks import FRAMEWORKS
-from busbw.grid import Target
+from busbw.grid import MeasuredDevices
 from busbw.hardware import has_tpu_chips
 from busbw.model import variables
 from busbw.model.case import CaseSpec, GridError
-from busbw.model.machine import ALONE, Cluster, Environment, EnvironmentKey, Probe
-from busbw.model.words import Device, payload_text
+from busbw.model.machine import NO_GROUP, Environment, EnvironmentKey, Probe, ProcessGroup
+from busbw.model.words import DeviceClass, payload_text
 
 from .command_line import how_to_install
-from .option import UsageError, usage_error
+from .option import UsageError, as_usage_error
 from .options import Options
 from .state import CollectedSession, Machine
 
@@ -34,7 +34,7 @@ _SHARING_TEXT = (
 )
 
 
-def check_request(collected_session: CollectedSession) -> None:
+def check_options_on_host(collected_session: CollectedSession) -> None:
     """Raise UsageError for options that cannot be used on this host, whatever its devices are.
 
     This check precedes the wait for the machine's lock, which another session may hold for many
@@ -48,7 +48,7 @@ def check_request(collected_session: CollectedSession) -> None:
         raise UsageError(
             f"--inject: expected a selected payload ({expected}), got {payload_text(size)}"
         )
-    with usage_error(ValueError):
+    with as_usage_error(ValueError):
         for check in extensions.load_functions("check_host"):
             check(options, has_tpu_chips())
 
@@ -80,16 +80,18 @@ def find_machine(
     if _must_share_gpu(options, probes):
         options = replace(
             options,
-            device=Device.GPU,
+            device=DeviceClass.GPU,
             processes=_SHARING_PROCESSES,
             ranks=_SHARING_PROCESSES,
             shared_devices=1,
         )
         for index, alone in enumerate(probes):
             if FRAMEWORKS[alone.framework].can_share_devices:
-                probes[index] = _probe_framework(options, alone.framework, Device.GPU, executor)
-    with usage_error(GridError, where=f"--device={options.device}: " if options.device else ""):
-        target = grid.choose_target(
+                probes[index] = _probe_framework(
+                    options, alone.framework, DeviceClass.GPU, executor
+                )
+    with as_usage_error(GridError, where=f"--device={options.device}: " if options.device else ""):
+        target = grid.choose_devices(
             device=options.device,
             ranks=options.ranks,
             probes=probes,
@@ -112,7 +114,7 @@ def _must_share_gpu(options: Options, probes: Sequence[Probe]) -> bool:
     if (
         options.processes > 1
         or options.remote is not None
-        or options.device not in (None, Device.GPU)
+        or options.device not in (None, DeviceClass.GPU)
         or options.ranks not in (None, _SHARING_PROCESSES)
     ):
         return False
@@ -121,9 +123,9 @@ def _must_share_gpu(options: Options, probes: Sequence[Probe]) -> bool:
         (FRAMEWORKS[probe.framework].can_share_devices, devices)
         for probe in probes
         for devices in probe.devices
-        if devices.device is not Device.CPU
+        if devices.device is not DeviceClass.CPU
     ]
-    is_gpu = any(shares and devices.device is Device.GPU for shares, devices in attached)
+    is_gpu = any(shares and devices.device is DeviceClass.GPU for shares, devices in attached)
     return is_gpu and all(devices.ranks == 1 for _, devices in attached)
 
 
@@ -137,7 +139,7 @@ def add_reference_probes(
     """
     device = machine.target.device
     is_changed = options.against_env or options.try_env
-    with usage_error(HostError, where="the reference: "):
+    with as_usage_error(HostError, where="the reference: "):
         references = tuple(
             _probe_framework(options, name, device, executor, Side.REFERENCE) for name in frameworks
         )
@@ -154,7 +156,7 @@ def add_reference_probes(
 def _probe_framework(
     options: Options,
     framework: str,
-    device: Device | None,
+    device: DeviceClass | None,
     executor: Executor,
     side: Side = Side.CANDIDATE,
 ) -> Probe:
@@ -180,7 +182,7 @@ def worker_spec_of(
     framework: str,
     side: Side,
     *,
-    device: Device | None = None,
+    device: DeviceClass | None = None,
     ranks: int | None = None,
 ) -> WorkerSpec:
     """Return a WorkerSpec, which says how to start workers of `framework` in the stack `side`.
@@ -199,9 +201,9 @@ def worker_spec_of(
         framework=framework,
         device=device.value if device else "",
         ranks=ranks,
-        cluster=ALONE
+        cluster=NO_GROUP
         if options.processes == 1
-        else Cluster(processes=options.processes, shared_devices=options.shared_devices),
+        else ProcessGroup(processes=options.processes, shared_devices=options.shared_devices),
         environment=options.try_env,
         default_variables=FRAMEWORKS[framework].environment,
     )
@@ -223,7 +225,7 @@ def worker_spec_of(
     )
 
 
-def key_of_all_devices(target: Target, framework: str) -> EnvironmentKey:
+def key_of_all_devices(target: MeasuredDevices, framework: str) -> EnvironmentKey:
     """Return the environment key of a collective of `framework` over all devices of `target`."""
     return target.key(CaseSpec(framework=framework, payload_bytes=1))
 
@@ -259,7 +261,9 @@ def _changed_text(options: Options) -> str:
     texts = []
     for side, environment in (("", options.try_env), ("reference: ", options.against_env)):
         recorded = variables.recorded_variables(environment, os.path.expanduser("~"))
-        texts += [f"{side}{name}={recorded.get(name, variables.HIDDEN)}" for name in environment]
+        texts += [
+            f"{side}{name}={recorded.get(name, variables.HIDDEN_VALUE)}" for name in environment
+        ]
     texts += [f"injected {options.inject.text}"] if options.inject else []
     return ", ".join(texts)
 

@@ -16,15 +16,15 @@ from typing import Any, NamedTuple
 
 from busbw import extensions
 from busbw.driver.executor import Executor
-from busbw.driver.schedules import Schedule, Side, Stack
+from busbw.driver.schedules import RoundRunner, Side, Stack
 from busbw.driver.transport import HostError
 from busbw.frameworks import FRAMEWORKS
 from busbw.judge.case import plan_rerun
-from busbw.judge.policy import AUTO_DRAWN_SHARE
+from busbw.judge.policy import AUTO_RANDOM_CASE_SHARE
 from busbw.model.case import Case, CaseSpec
 from busbw.model.launch import Failure, LaunchId, Measurement
 from busbw.model.stored import setup_changes
-from busbw.model.words import Device, FailureKind, plural, shorten_list
+from busbw.model.words import DeviceClass, FailureKind, plural, shorten_list
 from busbw.report.session import header_lines, reference_stack_lines
 
 from .judge import find_decided_cases, judge_cases
@@ -48,7 +48,7 @@ class Display:
 
     can_overwrite = False
     verbose = False
-    _last_s = -math.inf
+    _last_line_s = -math.inf
 
     def write_line(self, text: str) -> None:
         """Write `text` as a line that stays, in place of the text that `overwrite` wrote last."""
@@ -75,8 +75,8 @@ class Display:
         """Show the progress `text`; without a terminal, at most once in LOG_INTERVAL_S seconds."""
         if self.can_overwrite:
             self.overwrite(text)
-        elif time.monotonic() - self._last_s >= LOG_INTERVAL_S:
-            self._last_s = time.monotonic()
+        elif time.monotonic() - self._last_line_s >= LOG_INTERVAL_S:
+            self._last_line_s = time.monotonic()
             self.write_line(text)
 
 
@@ -179,13 +179,13 @@ class _Measurer:
             # The reference stays unchanged, so that a slower candidate shows as a loss.
             injection = options.inject if side is Side.CANDIDATE else None
             stacks[side] = Stack(worker_specs=worker_specs, injection=injection)
-        self.schedule = Schedule(
+        self.schedule = RoundRunner(
             executor=executor,
             # Two CaseSpecs with different strategies can be the same Case, which is measured once.
             cases={job.case: job.key for job in resolved_session.jobs.values()},
             plan=resolved_session.plan,
             stacks=stacks,
-            can_overlap=device is Device.CPU,
+            can_overlap=device is DeviceClass.CPU,
             on_progress=display.show_status,
             observers=[observer.observe for observer in self._observers.values()],
         )
@@ -230,7 +230,11 @@ class _Measurer:
         self.schedule.run_rounds(cases, 1)
         decided = find_decided_cases(self.measured_so_far())
         chance = random.Random(resolved_session.plan.seed)
-        more = [case for case in cases if case not in decided or chance.random() < AUTO_DRAWN_SHARE]
+        more = [
+            case
+            for case in cases
+            if case not in decided or chance.random() < AUTO_RANDOM_CASE_SHARE
+        ]
         if more:
             self.schedule.run_rounds(more, resolved_session.plan.launches - 1)
 
@@ -259,8 +263,8 @@ class _Measurer:
                     f"{', '.join(spec.id for spec in specs)}"
                 )
                 return
-            slower = [spec for spec, ruling in rulings.items() if ruling.is_suspected]
-            end_s = begun_s + confirmation_delay_s(measured_session, slower)
+            slower_cases = [spec for spec, ruling in rulings.items() if ruling.is_suspected]
+            end_s = begun_s + confirmation_delay_s(measured_session, slower_cases)
             wait_s = max(0.0, end_s - time.monotonic())
             self._display.write_line(_rerun_text(specs, rounds, wait_s))
             time.sleep(wait_s)
@@ -276,14 +280,16 @@ def _rerun_text(specs: Sequence[CaseSpec], rounds: int, wait_s: float) -> str:
     return f"busbw: {waiting}{plural(rounds, 'more launch')} of {names}"
 
 
-def confirmation_delay_s(measured_session: MeasuredSession, slower: Iterable[CaseSpec]) -> float:
+def confirmation_delay_s(
+    measured_session: MeasuredSession, slower_cases: Iterable[CaseSpec]
+) -> float:
     """Return the seconds from the last planned launch to the launches that confirm losses.
 
-    `slower` are the cases that seem slower. The delay is 0 for two interleaved stacks, because a
-    disturbance of the machine slows down both stacks, and if all `slower` cases are of scripted
-    frameworks, whose times do not change by themselves.
+    `slower_cases` are the cases that seem slower. The delay is 0 for two interleaved stacks,
+    because a disturbance of the machine slows down both stacks, and if all `slower_cases` cases are
+    of scripted frameworks, whose times do not change by themselves.
     """
-    is_scripted = all(FRAMEWORKS[spec.framework].is_scripted for spec in slower)
+    is_scripted = all(FRAMEWORKS[spec.framework].is_scripted for spec in slower_cases)
     return (
         0.0
         if is_scripted or measured_session.options.is_paired

@@ -21,7 +21,7 @@ from busbw import metrics, storage
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.launch import Injection
 from busbw.model.machine import canonical_mesh, mesh_shape
-from busbw.model.words import Device, InjectionKind, wrong_choice_text
+from busbw.model.words import DeviceClass, InjectionKind, wrong_choice_text
 
 
 class UsageError(Exception):
@@ -32,12 +32,12 @@ class UsageError(Exception):
 
 
 # As `with` and as a decorator: turns exceptions of the given types into UsageErrors.
-usage_error = functools.partial(storage.reraise_as, UsageError)
+as_usage_error = functools.partial(storage.reraise_as, UsageError)
 
 # The titles of the groups of options, in the order of --help.
-MEASURE = "busbw: what to measure, and which files to write"
-COMPARE = "busbw: what to compare with, and when to fail"
-HOSTS = "busbw: several processes and hosts"
+MEASURE_GROUP = "busbw: what to measure, and which files to write"
+COMPARE_GROUP = "busbw: what to compare with, and when to fail"
+HOSTS_GROUP = "busbw: several processes and hosts"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,17 +53,18 @@ class Option:
             if no other option is needed.
         excludes: The names of options that must not be passed together with this option. The
             settings of these options in the ini file are ignored.
-        because: The reason for `excludes`, as a relative clause such as ``which compiles``.
+        exclusion_reason: The reason for `excludes`, as a relative clause such as ``which
+            compiles``.
 
     """
 
     name: str
     arguments: Mapping[str, Any]
-    group: str = MEASURE
+    group: str = MEASURE_GROUP
     has_setting: bool = False
     needs: str = ""
     excludes: tuple[str, ...] = ()
-    because: str = ""
+    exclusion_reason: str = ""
 
     @property
     def flag(self) -> str:
@@ -79,7 +80,7 @@ def check_combination(passed_options: Collection[Option], names: Collection[str]
     for option in passed_options:
         for other in passed_options:
             if other.name in option.excludes:
-                raise UsageError(f"{other.flag}: not with {option.flag}, {option.because}")
+                raise UsageError(f"{other.flag}: not with {option.flag}, {option.exclusion_reason}")
         if option.needs and option.needs not in names:
             raise UsageError(f"{option.flag}: only with --{option.needs.replace('_', '-')}")
 
@@ -158,7 +159,7 @@ def parse_launches_or_auto(text: str) -> int:
     return 0 if text == "auto" else number_type(int, 1)(text)
 
 
-def _parse_share(text: str) -> float:
+def _parse_percentage(text: str) -> float:
     """Return a percentage as a share: 0.25 for ``25%``. Raise ValueError for other texts."""
     share = float(text.removesuffix("%")) / 100
     if not (text.endswith("%") and 0 < share < 1e3):
@@ -167,9 +168,9 @@ def _parse_share(text: str) -> float:
 
 
 @argument_type
-def parse_ratio(text: str) -> float:
+def parse_loss_ratio(text: str) -> float:
     """Return a loss as the ratio of the slower to the expected time, such as 1.25 for ``25%``."""
-    return 1 + _parse_share(text)
+    return 1 + _parse_percentage(text)
 
 
 def word_list_type(choices: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
@@ -190,11 +191,13 @@ def word_list_type(choices: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
 
 
 @argument_type
-def parse_device(text: str) -> Device | None:
+def parse_device(text: str) -> DeviceClass | None:
     """Return the class of device that `text` names, such as ``gpu``; None for ``auto``."""
-    if text not in ("auto", *Device):
-        raise ValueError(wrong_choice_text(text, ("auto", *(device.value for device in Device))))
-    return None if text == "auto" else Device(text)
+    if text not in ("auto", *DeviceClass):
+        raise ValueError(
+            wrong_choice_text(text, ("auto", *(device.value for device in DeviceClass)))
+        )
+    return None if text == "auto" else DeviceClass(text)
 
 
 @argument_type
@@ -205,7 +208,10 @@ def parse_frameworks(text: str) -> tuple[str, ...]:
 
 @argument_type
 def parse_mesh(text: str) -> str:
-    """Return the canonical text of the mesh `text`, such as ``2x4``, of two ranks or more."""
+    """Return the mesh `text`, such as ``2x4``, with axes in the usual order and without spaces.
+
+    Raises argparse's error for a text that is no mesh, and for a mesh of a single rank.
+    """
     if math.prod(mesh_shape(text)) < 2:
         raise ValueError(f"expected a mesh of two ranks or more, got {text!r}")
     return canonical_mesh(text)
@@ -243,7 +249,7 @@ def _find_interpreter(name: str) -> str:
 
 
 @argument_type
-def parse_variable(text: str) -> dict[str, str]:
+def parse_environment_variable(text: str) -> dict[str, str]:
     """Return the environment variable in ``NAME=VALUE`` as a dictionary, value by name."""
     name, equals, value = text.partition("=")
     if not equals or not name:
@@ -265,7 +271,7 @@ def parse_injection(text: str) -> Injection:
     is_delay = kind == InjectionKind.DELAY
     return Injection(
         extra=InjectionKind(kind),
-        share=_parse_share(amount) if is_delay else None,
+        share=_parse_percentage(amount) if is_delay else None,
         limit_bytes=None if is_delay else metrics.parse_payload(amount),
         payloads=tuple(metrics.parse_payload(size) for size in sizes.split("+")) if sizes else (),
     )

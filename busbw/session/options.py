@@ -14,27 +14,27 @@ from busbw.frameworks import FRAMEWORKS
 from busbw.metrics import PAYLOAD_GRAMMAR, parse_payloads
 from busbw.model.case import GridOptions
 from busbw.model.launch import Injection
-from busbw.model.words import Clock, Device, Placement
+from busbw.model.words import Clock, DeviceClass, Placement
 
 from . import option
-from .option import COMPARE, HOSTS, MEASURE, Option
+from .option import COMPARE_GROUP, HOSTS_GROUP, MEASURE_GROUP, Option
 
 if TYPE_CHECKING:
-    from busbw.driver.transport import Hosts
+    from busbw.driver.transport import RemoteHosts
 
 # The default value of --payloads.
-PAYLOADS = "1K:1024M"
+DEFAULT_PAYLOADS = "1K:1024M"
 
 _STRATEGIES = dict.fromkeys(name for f in FRAMEWORKS.values() for name in f.strategies)
 # Options that change baselines.
-_ACCEPTING = ("update_baselines", "prune_baselines")
+_BASELINE_OPTIONS = ("update_baselines", "prune_baselines")
 
 # The common part of the declarations of options that interleave a reference stack.
-_INTERLEAVING: dict[str, Any] = {
-    "group": COMPARE,
+_INTERLEAVING_DECLARATION: dict[str, Any] = {
+    "group": COMPARE_GROUP,
     "action": "append",
-    "excludes": (*_ACCEPTING, "fail_above"),
-    "because": "which compares with another stack and not with baselines",
+    "excludes": (*_BASELINE_OPTIONS, "fail_above"),
+    "exclusion_reason": "which compares with another stack and not with baselines",
 }
 
 
@@ -42,11 +42,11 @@ def _declare_option(
     help: str,
     default: Any = None,
     *,
-    group: str = MEASURE,
+    group: str = MEASURE_GROUP,
     has_setting: bool = False,
     needs: str = "",
     excludes: tuple[str, ...] = (),
-    because: str = "",
+    exclusion_reason: str = "",
     **declaration: Any,
 ) -> Any:
     """Return a field of Options that declares the command-line option of the same name.
@@ -60,7 +60,7 @@ def _declare_option(
         "has_setting": has_setting,
         "needs": needs,
         "excludes": excludes,
-        "because": because,
+        "exclusion_reason": exclusion_reason,
         "arguments": {"help": help, **declaration},
     }
     return field(default_factory=lambda: default, metadata=metadata)
@@ -110,7 +110,7 @@ class Options(GridOptions):
 
     """
 
-    device: Device | None = _declare_option(
+    device: DeviceClass | None = _declare_option(
         "Measure on this kind of device. auto takes a TPU if there is one, else a GPU, else the "
         "CPU. A device that you name and that is missing is an error (default: auto)",
         metavar="{auto,cpu,gpu,tpu}",
@@ -125,16 +125,16 @@ class Options(GridOptions):
     processes: int = _declare_option(
         "Measure in P processes that run one program together, for example one on each host. "
         "Default: 1, or one on each host",
-        group=HOSTS,
+        group=HOSTS_GROUP,
         metavar="P",
         type=option.number_type(int, 1),
         default=1,
     )
     ranks_per_process: int | None = _declare_option(
         "Give each process of --processes R ranks. Default: 1",
-        group=HOSTS,
+        group=HOSTS_GROUP,
         excludes=("ranks", "mesh"),
-        because="which says the number of ranks",
+        exclusion_reason="which says the number of ranks",
         metavar="R",
         type=option.number_type(int, 1),
     )
@@ -177,7 +177,7 @@ class Options(GridOptions):
         metavar="SHAPE",
         type=option.parse_mesh,
         excludes=("ranks",),
-        because="which says the number of ranks",
+        exclusion_reason="which says the number of ranks",
         default="",
     )
     axes: str = _declare_option(
@@ -197,11 +197,11 @@ class Options(GridOptions):
     )
     payloads: tuple[int, ...] = _declare_option(
         f"Measure these payloads (bytes of one rank's buffer): {PAYLOAD_GRAMMAR} (default: "
-        f"{PAYLOADS})",
+        f"{DEFAULT_PAYLOADS})",
         metavar="SIZES",
         type=option.parse_payloads,
         has_setting=True,
-        default=parse_payloads(PAYLOADS),
+        default=parse_payloads(DEFAULT_PAYLOADS),
     )
     dtypes: tuple[str, ...] = _declare_list(
         f"Measure these element types, as a comma list of {', '.join(DTYPES)}",
@@ -220,7 +220,7 @@ class Options(GridOptions):
         "Spend at most this long on more launches, for cases that are undecided or seem slower. On "
         "a CPU a case that seems slower is measured again after a minute; this wait does not count "
         "(default: 300)",
-        group=COMPARE,
+        group=COMPARE_GROUP,
         metavar="SECONDS",
         type=option.parse_seconds,
         default=300.0,
@@ -229,9 +229,9 @@ class Options(GridOptions):
         "Fail a case that is slower than its baseline by more than LIMIT, after additional "
         "launches confirm it. Replaces the limit that busbw computes from the noise. Example: "
         "--fail-above=25%%",
-        group=COMPARE,
+        group=COMPARE_GROUP,
         metavar="LIMIT",
-        type=option.parse_ratio,
+        type=option.parse_loss_ratio,
         has_setting=True,
     )
     inject: Injection | None = _declare_option(
@@ -240,11 +240,11 @@ class Options(GridOptions):
         "leaves the program only SIZE of memory. @SIZES, at the end, applies this only to these "
         "payloads. "
         "Example: --inject=delay:30%%@1M+4M",
-        group=COMPARE,
+        group=COMPARE_GROUP,
         metavar="WHAT",
         type=option.parse_injection,
-        excludes=_ACCEPTING,
-        because="whose times are no baselines",
+        excludes=_BASELINE_OPTIONS,
+        exclusion_reason="whose times are no baselines",
     )
     case_timeout: float = _declare_option(
         "Stop a launch, and fail the case, if one case takes longer than this (default: 120)",
@@ -263,7 +263,7 @@ class Options(GridOptions):
     baselines: Path = _declare_option(
         "Read and write baselines (accepted times) in DIR, relative to pytest's root directory. "
         "DIR must exist if you name it, unless this session writes it (default: baselines)",
-        group=COMPARE,
+        group=COMPARE_GROUP,
         metavar="DIR",
         type=option.parse_text,
         has_setting=True,
@@ -304,23 +304,23 @@ class Options(GridOptions):
         "baselines; it is built if it is missing. May be repeated, once per framework",
         metavar="[FRAMEWORK=]INTERPRETER",
         type=option.parse_reference,
-        **_INTERLEAVING,
+        **_INTERLEAVING_DECLARATION,
         default={},
     )
     against_env: Mapping[str, str] = _declare_option(
         "Set an environment variable for the reference only. Without --against the reference is "
         "the same Python. Example: --against-env=NCCL_ALGO=Ring. May be repeated",
         metavar="NAME=VALUE",
-        type=option.parse_variable,
-        **_INTERLEAVING,
+        type=option.parse_environment_variable,
+        **_INTERLEAVING_DECLARATION,
         default={},
     )
     try_env: Mapping[str, str] = _declare_option(
         "Try an environment variable: measure alternately with it and without it (or with the "
         "reference of --against). Example: --try-env=NCCL_ALGO=Ring. May be repeated",
         metavar="NAME=VALUE",
-        type=option.parse_variable,
-        **_INTERLEAVING,
+        type=option.parse_environment_variable,
+        **_INTERLEAVING_DECLARATION,
         default={},
     )
     # Options that write baselines have no setting, because the user must request each update.
@@ -328,7 +328,7 @@ class Options(GridOptions):
         "Accept the times of this session as baselines. all (if you give no value): every measured "
         "case, also if it is slower than the first accepted time by up to 10 percent (25 on a "
         "CPU); new: only cases without a baseline; improved: only cases that IMPROVED",
-        group=COMPARE,
+        group=COMPARE_GROUP,
         choices=("all", "new", "improved"),
         nargs="?",
         const="all",
@@ -337,7 +337,7 @@ class Options(GridOptions):
     accept_regression: str = _declare_option(
         "With --update-baselines: accept also cases that became slower by more than that. The "
         'reason is stored in the file. Example: --accept-regression="the new switch is slower"',
-        group=COMPARE,
+        group=COMPARE_GROUP,
         metavar="WHY",
         type=option.parse_text,
         needs="update_baselines",
@@ -346,13 +346,13 @@ class Options(GridOptions):
     prune_baselines: bool = _declare_option(
         "Delete stored times of payloads that this session did not select, from the files of the "
         "measured cases",
-        group=COMPARE,
+        group=COMPARE_GROUP,
         action="store_true",
         default=False,
     )
     require_baselines: bool = _declare_option(
         "Fail a case that has no baseline (default if the environment variable CI is set)",
-        group=COMPARE,
+        group=COMPARE_GROUP,
         action="store_true",
         has_setting=True,
         default=False,
@@ -360,7 +360,7 @@ class Options(GridOptions):
     # The following fields are not options of the command line.
     extra: Mapping[str, Any] = field(default_factory=dict)
     outputs: Mapping[str, Path] = field(default_factory=dict)
-    remote: Hosts | None = None
+    remote: RemoteHosts | None = None
     compares_with_locked_stack: bool = False
     stacks: Mapping[str, LockedStack] = field(default_factory=dict)
     shared_devices: int = 0

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from busbw import __version__, extensions, storage, wire
-from busbw.history.files import HistoryError, Line, append_lines, read_folder
+from busbw.history.files import HistoryError, HistoryLine, append_lines, read_folder
 from busbw.history.texts import failing_since_texts
 from busbw.model.case import Case, CaseSpec, convert_to
 from busbw.model.field_types import moment_text
@@ -51,7 +51,7 @@ def load_view(name: str) -> View:
     return view
 
 
-def is_named_csv(name: str) -> bool:
+def has_csv_suffix(name: str) -> bool:
     return name.lower().endswith(".csv")
 
 
@@ -87,7 +87,7 @@ def _write_files(
 
 def results_text(judged_session: JudgedSession) -> str:
     """Return the text for --results: CSV if the name of the file ends in ``.csv``, else JSON."""
-    if is_named_csv(judged_session.options.outputs["results"].name):
+    if has_csv_suffix(judged_session.options.outputs["results"].name):
         return "\n".join(
             [*render("csv", figures_table(tuple(judged_session.verdicts.values()))), ""]
         )
@@ -111,14 +111,14 @@ def results_document(judged_session: JudgedSession) -> object:
     results = convert_to(
         Results,
         measured_session,
-        **document_head(judged_session),
-        process_hosts=next((probe.hosts for probe in probes if probe.hosts), ()),
+        **common_result_fields(judged_session),
+        process_hosts=next((probe.process_hosts for probe in probes if probe.process_hosts), ()),
         cases=tuple(cases),
     )
     return abbreviate_homes(wire.to_json(results), os.path.expanduser("~"))
 
 
-def document_head(judged_session: JudgedSession) -> dict[str, Any]:
+def common_result_fields(judged_session: JudgedSession) -> dict[str, Any]:
     """Return the fields with which the results of every mode begin, by the name of the field."""
     return {
         "busbw": __version__,
@@ -139,7 +139,7 @@ def append_to_history(judged_session: JudgedSession) -> JudgedSession:
         return judged_session
     # A session has a random name, because two machines may begin sessions at the same moment.
     session, notes, failing_since = os.urandom(8).hex(), list[str](), list[str]()
-    lines: dict[EnvironmentKey, list[Line]] = {}
+    lines: dict[EnvironmentKey, list[HistoryLine]] = {}
     failed: dict[Case, Outcome] = {}
     for spec, job in measured_session.jobs.items():
         lines_of_machine = lines.setdefault(job.key, [])
@@ -162,7 +162,7 @@ def append_to_history(judged_session: JudgedSession) -> JudgedSession:
 
 def _history_lines(
     judged_session: JudgedSession, measured_session: MeasuredSession, spec: CaseSpec, session: str
-) -> Iterator[Line]:
+) -> Iterator[HistoryLine]:
     """Yield the line of a case for the history, and the line of its locked reference stack, if any.
 
     `session` is the name of the session in the history. A case without a measurement has no lines.
@@ -185,7 +185,7 @@ def _history_lines(
         "changed": measured_session.environment.changed,
     }
     yield convert_to(
-        Line,
+        HistoryLine,
         measured_session.record_of(measurement),
         outcome=verdict.outcome,
         failure=next((failure.kind for failure in measurement.failures), None),
@@ -196,7 +196,7 @@ def _history_lines(
     if stack is not None:
         reference = measured_session.references[spec]
         yield convert_to(
-            Line,
+            HistoryLine,
             measured_session.record_of(reference, stack.flags),
             outcome=Outcome.NO_BASELINE,
             failure=next((failure.kind for failure in reference.failures), None),

@@ -22,17 +22,17 @@ from busbw.baselines.store import (
     read_framework_files,
 )
 from busbw.driver.executor import Executor
-from busbw.grid import Target
+from busbw.grid import MeasuredDevices
 from busbw.history.files import (
     AcknowledgedChange,
     HistoryError,
-    Line,
-    Series,
+    HistoryLine,
+    SeriesKey,
     comparable_sessions,
     read_acknowledged,
     read_folder,
 )
-from busbw.judge.levels import Levels, StoredTimes, build_levels
+from busbw.judge.levels import EarlierSessions, StoredTimes, build_levels
 from busbw.judge.policy import POLICIES, Policy
 from busbw.model.case import Case, CaseSpec, GridError, convert_to
 from busbw.model.field_types import moment_text
@@ -45,12 +45,12 @@ from busbw.storage import OutputError
 
 from .command_line import shipped_folder
 from .machine import add_reference_probes, make_environment
-from .option import UsageError, usage_error
+from .option import UsageError, as_usage_error
 from .options import LockedStack, Options
 from .state import CollectedSession, Machine, MeasuredSession, TimedJob
 
 # Two stacks need two processes for each launch, so a few more samples cost little in comparison.
-_PLAN_OF_PAIRS = Plan(samples=40, budget_s=1.5)
+_PAIRED_PLAN = Plan(samples=40, budget_s=1.5)
 
 
 def resolve_cases(
@@ -74,7 +74,7 @@ def resolve_cases(
             would measure other cases.
 
     """
-    options, levels = collected_session.options, dict[EnvironmentKey, Levels]()
+    options, levels = collected_session.options, dict[EnvironmentKey, EarlierSessions]()
     skipped_verdicts, jobs = _resolve_specs(machine.target, collected_session.specs)
     keys = list(dict.fromkeys(job.key for job in jobs.values()))
     if options.is_paired:
@@ -87,7 +87,7 @@ def resolve_cases(
             _check_same_cases(options, machine, jobs)
     else:
         # Files are read before anything is measured, so that a damaged file is found early.
-        with usage_error(BaselineError, HistoryError, OutputError, OSError):
+        with as_usage_error(BaselineError, HistoryError, OutputError, OSError):
             jobs = {spec: _add_stored_times(options, job) for spec, job in jobs.items()}
             if options.writes_baselines:
                 check_writable(options.baselines, [(job.key, job.case) for job in jobs.values()])
@@ -101,7 +101,7 @@ def resolve_cases(
         skipped_verdicts=skipped_verdicts,
         environment=make_environment(options, machine, widest),
         plan=replace(
-            _PLAN_OF_PAIRS if options.is_paired else Plan(),
+            _PAIRED_PLAN if options.is_paired else Plan(),
             launches=options.launches or Plan().launches,
             timeout_s=options.case_timeout,
             seed=int.from_bytes(os.urandom(4), "big"),
@@ -112,7 +112,7 @@ def resolve_cases(
 
 
 def _resolve_specs(
-    target: Target, specs: Sequence[CaseSpec]
+    target: MeasuredDevices, specs: Sequence[CaseSpec]
 ) -> tuple[dict[CaseSpec, Verdict], dict[CaseSpec, TimedJob]]:
     """Return SKIPPED verdicts of CaseSpecs whose framework is unusable, and jobs of the others.
 
@@ -127,20 +127,23 @@ def _resolve_specs(
                 spec=spec, outcome=Outcome.SKIPPED, failed=False, text=text
             )
         else:
-            with usage_error(GridError):
+            with as_usage_error(GridError):
                 jobs[spec] = TimedJob(*grid.resolve_case(spec, target))
     return skipped_verdicts, jobs
 
 
 def _build_locked_stacks(
-    options: Options, target: Target, frameworks: tuple[str, ...], write_line: Callable[[str], None]
+    options: Options,
+    target: MeasuredDevices,
+    frameworks: tuple[str, ...],
+    write_line: Callable[[str], None],
 ) -> Mapping[str, LockedStack]:
     """Return the locked stacks by framework, after building the stacks that are missing.
 
     `write_line` is called with a line for the user before a stack is built. Raises UsageError if a
     stack cannot be built, or if the extension that builds stacks is missing.
     """
-    with usage_error(ValueError, where="--against=baseline: "):
+    with as_usage_error(ValueError, where="--against=baseline: "):
         for build in extensions.load_functions("build_references"):
             stacks: Mapping[str, LockedStack] = build(options, target, frameworks, write_line)
             return stacks
@@ -151,8 +154,8 @@ def _check_same_cases(
     options: Options, machine: Machine, jobs: Mapping[CaseSpec, TimedJob]
 ) -> None:
     """Raise UsageError if the reference stack would measure different cases than `jobs`."""
-    with usage_error(GridError, where="the reference: "):
-        target = grid.choose_target(
+    with as_usage_error(GridError, where="the reference: "):
+        target = grid.choose_devices(
             device=machine.target.device,
             ranks=options.ranks,
             probes=machine.references,
@@ -183,7 +186,7 @@ def _add_stored_times(options: Options, job: TimedJob) -> TimedJob:
 
 def read_levels(
     collected_session: CollectedSession, keys: Sequence[EnvironmentKey], policy: Policy
-) -> dict[EnvironmentKey, Levels]:
+) -> dict[EnvironmentKey, EarlierSessions]:
     """Return the Levels (earlier sessions) of each environment key in `keys` that has baselines.
 
     Raises BaselineError, HistoryError or OSError if files of baselines or of the history cannot be
@@ -195,7 +198,7 @@ def read_levels(
 
 def _read_levels_of_machine(
     collected_session: CollectedSession, key: EnvironmentKey, policy: Policy
-) -> Levels | None:
+) -> EarlierSessions | None:
     """Read the baselines and the history of the machine `key`, and return its Levels.
 
     The history is read from the year of the oldest baseline on. Returns None if no baseline has a
@@ -212,7 +215,7 @@ def _read_levels_of_machine(
     }
     baselines = [baseline for several in stored.values() for baseline in several]
     begins = [collected_session.began, *(baseline.records[0].began for baseline in baselines)]
-    lines: tuple[Line, ...] = ()
+    lines: tuple[HistoryLine, ...] = ()
     if options.history is not None:
         lines = read_folder(options.history / key.folder, min(begins).year)
         _check_not_in_future(collected_session, options.history / key.folder, lines[-1:])
@@ -223,8 +226,10 @@ def _read_levels_of_machine(
     stored_times = [
         StoredTimes(
             baselines=[baseline for baseline in several if not baseline.is_out_of_memory],
-            history=comparable_sessions(lines, Series(framework=name)),
-            acknowledged_changes=_acknowledged_moments(several, known_changes, str(key.folder)),
+            history=comparable_sessions(lines, SeriesKey(framework=name)),
+            acknowledged_changes=_acknowledged_change_moments(
+                several, known_changes, str(key.folder)
+            ),
         )
         for name, several in stored.items()
     ]
@@ -253,7 +258,7 @@ def _check_not_in_future(
             )
 
 
-def _acknowledged_moments(
+def _acknowledged_change_moments(
     baselines: Sequence[Baseline], known_changes: Sequence[AcknowledgedChange], folder: str
 ) -> dict[Case, datetime]:
     """Return when the newest acknowledged change of each case began; other cases are left out.

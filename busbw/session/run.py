@@ -26,11 +26,11 @@ from busbw.report.conclusion import legend_lines
 from busbw.report.figures import figure_values_for_documents
 from busbw.report.table import Table, attributes_or_none
 
-from .accept import accept_baselines, accept_times
+from .accept import accept_times, write_requested_baselines
 from .judge import judge_measured
-from .machine import check_request, find_machine
+from .machine import check_options_on_host, find_machine
 from .measure import Display, measure_cases
-from .option import usage_error
+from .option import as_usage_error
 from .options import Options
 from .record import results_text, write_outputs
 from .resolve import resolve_cases
@@ -44,7 +44,7 @@ def open_transport(options: Options) -> Iterator[Transport]:
     Errors in the `with` block become UsageErrors, too: a host that cannot be used, and errors of
     the operating system, such as a full disk.
     """
-    with usage_error(HostError, OSError), contextlib.ExitStack() as stack:
+    with as_usage_error(HostError, OSError), contextlib.ExitStack() as stack:
         bundle = Bundle()
         stack.callback(bundle.remove)
         yield stack.enter_context(
@@ -119,10 +119,10 @@ def run_on_machine(
     `run_resolved` returns is the result.
     """
     wait_s = collected_session.options.device_wait
-    check_request(collected_session)
+    check_options_on_host(collected_session)
     waiting = "another busbw session is measuring on this machine; waiting for its end"
     with lock_this_machine(wait_s, lambda holder: display.write_line(f"{waiting} ({holder})")):
-        executor.transport.join(wait_s)
+        executor.transport.connect_hosts(wait_s)
         executor.transport.lock(wait_s, display.write_line)
         # If two processes must share a single GPU, the options change.
         options, machine = find_machine(collected_session, executor)
@@ -157,11 +157,11 @@ def accept_and_write(judged_session: JudgedSession) -> JudgedSession:
     """
     if not isinstance(judged_session.observations, MeasuredSession):
         return judged_session
-    return write_outputs(accept_baselines(judged_session, accept_times), results_text)
+    return write_outputs(write_requested_baselines(judged_session, accept_times), results_text)
 
 
 # The tables of a session, and the lines that explain them.
-Tables = tuple[Sequence[Table], Sequence[str]]
+TablesAndLegend = tuple[Sequence[Table], Sequence[str]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,7 +177,7 @@ class Mode:
             JudgedSession with the notes and errors of writing.
         tables: Returns the tables of a session, and the lines that explain the tables. The last
             argument is True with -v.
-        case_properties: Returns the properties of a case in the JUnit XML file, by name. The
+        make_junit_properties: Returns the properties of a case in the JUnit XML file, by name. The
             JudgedSession is None if the session has no verdicts yet.
 
     """
@@ -187,8 +187,8 @@ class Mode:
     select_specs: Callable[[Options], tuple[CaseSpec, ...]]
     run_cases: RunCases = measure_and_judge
     write_files: Callable[[JudgedSession], JudgedSession] = accept_and_write
-    tables: Callable[[JudgedSession, bool], Tables]
-    case_properties: Callable[[Verdict, JudgedSession | None], dict[str, object]]
+    tables: Callable[[JudgedSession, bool], TablesAndLegend]
+    make_junit_properties: Callable[[Verdict, JudgedSession | None], dict[str, object]]
 
 
 def mode_of(options: Options) -> Mode:
@@ -209,11 +209,11 @@ def measuring_mode(options: Options) -> Mode:
         collected_session=CollectedSession(options=options),
         select_specs=grid.select_specs,
         tables=_make_tables,
-        case_properties=_junit_properties,
+        make_junit_properties=_junit_properties,
     )
 
 
-def _make_tables(judged_session: JudgedSession, verbose: bool) -> Tables:
+def _make_tables(judged_session: JudgedSession, verbose: bool) -> TablesAndLegend:
     measured_session = judged_session.observations
     verdicts = tuple(judged_session.verdicts.values())
     if not isinstance(measured_session, MeasuredSession):

@@ -14,15 +14,15 @@ from typing import Any
 
 from busbw.baselines.store import BaselineSearchResult
 from busbw.driver.bundle import worker_hash
-from busbw.grid import Target
-from busbw.judge.levels import Levels
+from busbw.grid import MeasuredDevices
+from busbw.judge.levels import EarlierSessions
 from busbw.judge.policy import POLICIES, Policy
 from busbw.model.case import Case, CaseSpec
 from busbw.model.field_types import moment_text
 from busbw.model.launch import Measurement, Plan
 from busbw.model.machine import Environment, EnvironmentKey, Probe
 from busbw.model.stored import Record, round_us
-from busbw.model.verdict import Reference, SessionVerdict, Verdict
+from busbw.model.verdict import PublishedBandwidth, SessionVerdict, Verdict
 from busbw.model.words import SessionOutcome
 from busbw.report.table import Table
 from busbw.stats.launches import launch_time_s
@@ -66,7 +66,7 @@ class Machine:
 
     """
 
-    target: Target
+    target: MeasuredDevices
     probes: tuple[Probe, ...]
     references: tuple[Probe, ...] = ()
 
@@ -87,7 +87,7 @@ class TimedJob:
     case: Case
     key: EnvironmentKey
     baseline_search: BaselineSearchResult = field(default_factory=BaselineSearchResult)
-    published: Reference | None = None
+    published: PublishedBandwidth | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -117,7 +117,7 @@ class MeasuredSession(CollectedSession):
     machine: Machine
     environment: Environment
     plan: Plan
-    levels: Mapping[EnvironmentKey, Levels] = field(default_factory=dict)
+    levels: Mapping[EnvironmentKey, EarlierSessions] = field(default_factory=dict)
     measurements: Mapping[CaseSpec, Measurement] = field(default_factory=dict)
     references: Mapping[CaseSpec, Measurement] = field(default_factory=dict)
     measuring_s: float = 0.0
@@ -164,7 +164,7 @@ class JudgedSession:
         verdicts: The verdicts of the selected cases, by CaseSpec.
         observations: The session that was judged, usually a MeasuredSession. A CollectedSession if
             no machine was available.
-        replaced_cases: The cases whose stored times --update-baselines replaces, even if the case
+        cases_to_replace: The cases whose stored times --update-baselines replaces, even if the case
             is PASS.
         notes: Lines to print at the end of the session.
         baseline_tables: Tables of the baselines that were written or removed.
@@ -177,7 +177,7 @@ class JudgedSession:
     observations: CollectedSession
     session_verdict: SessionVerdict
     verdicts: Mapping[CaseSpec, Verdict]
-    replaced_cases: frozenset[Case] = frozenset()
+    cases_to_replace: frozenset[Case] = frozenset()
     notes: tuple[str, ...] = ()
     baseline_tables: tuple[Table, ...] = ()
     errors: tuple[str, ...] = ()

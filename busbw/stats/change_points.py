@@ -21,7 +21,7 @@ _SPIKE_SIGMAS = 3.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Change:
+class MeanChange:
     """A step in the mean of a series of values.
 
     Attributes:
@@ -40,7 +40,7 @@ class Change:
         return self.size if position >= self.position else 0.0
 
 
-def find_changes(values: Sequence[float], variance: Variance) -> tuple[Change, ...]:
+def find_mean_changes(values: Sequence[float], variance: Variance) -> tuple[MeanChange, ...]:
     """Find the steps in the mean of a series of values; return the steps by ascending position.
 
     The method is binary segmentation. The series is split where the means before and after differ
@@ -62,7 +62,7 @@ def find_changes(values: Sequence[float], variance: Variance) -> tuple[Change, .
         if end > begin
     ]
     return tuple(
-        Change(position=begin, size=level - before, value_count=count)
+        MeanChange(position=begin, size=level - before, value_count=count)
         for (_, _, before), (begin, count, level) in itertools.pairwise(levels)
     )
 

@@ -49,7 +49,7 @@ def sample_variance(values: Sequence[float]) -> Variance:
 
 
 # With fewer differences, leaving out the largest would lose too much of the information.
-_MIN_TRIMMED = 4
+_MIN_DIFFERENCES_TO_TRIM = 4
 
 
 def variance_from_differences(values: Sequence[float]) -> Variance:
@@ -64,7 +64,7 @@ def variance_from_differences(values: Sequence[float]) -> Variance:
     """
     squares = [(after - before) ** 2 for before, after in itertools.pairwise(values)]
     count = float(len(squares))
-    if count >= _MIN_TRIMMED:
+    if count >= _MIN_DIFFERENCES_TO_TRIM:
         squares.remove(max(squares))
         count -= _expected_largest_square(len(squares) + 1)
     return Variance(value=math.fsum(squares) / (2 * count), degrees_of_freedom=2 * len(squares) / 3)
@@ -114,7 +114,7 @@ def estimate_prior_variance(variances: Sequence[Variance]) -> Variance:
     )
 
 
-def moderate_variance(variance: Variance, prior_variance: Variance) -> Variance:
+def pool_with_prior_variance(variance: Variance, prior_variance: Variance) -> Variance:
     """Return the mean of a group's variance and the prior variance of all groups (Smyth, 2004).
 
     The mean is weighted by degrees of freedom. The prior variance is the result of
@@ -181,7 +181,7 @@ def launch_time_s(run: Run) -> float:
 
 
 # Samples whose relative difference is smaller are equal, apart from rounding.
-_EQUAL = 1e-6
+_MAX_ROUNDING_DIFFERENCE = 1e-6
 
 
 def clock_tick_s(samples_s: Sequence[float]) -> float:
@@ -192,11 +192,11 @@ def clock_tick_s(samples_s: Sequence[float]) -> float:
     """
     ordered = sorted(samples_s)
     gaps = [after - before for before, after in itertools.pairwise(ordered)]
-    steps = [gap for gap in gaps if gap > _EQUAL * ordered[0]]
+    steps = [gap for gap in gaps if gap > _MAX_ROUNDING_DIFFERENCE * ordered[0]]
     return min(steps, default=0.0) if 2 * len(steps) < len(gaps) else 0.0
 
 
-def relative_mad(values: Sequence[float]) -> float:
+def robust_relative_stddev(values: Sequence[float]) -> float:
     """Return a robust relative standard deviation of one or more positive values, as a ratio.
 
     The result is 1.4826 x the median absolute deviation (MAD) from the median, divided by the
@@ -261,8 +261,8 @@ def log_ratio_of_samples(
     )
 
 
-# `look_levels` integrates by Simpson's rule over this many intervals. The integral begins at
-# _LOWEST_SIGMAS standard deviations.
+# `look_significance_levels` integrates by Simpson's rule over this many intervals. The integral
+# begins at _LOWEST_SIGMAS standard deviations.
 _SIMPSON_INTERVALS = 128
 _LOWEST_SIGMAS = -7.0
 # The search for a bound ends at this many standard deviations.
@@ -286,7 +286,7 @@ def spent_error_fraction(observed_fraction: float, shape: float) -> float:
 
 
 @functools.lru_cache(maxsize=256)
-def look_levels(
+def look_significance_levels(
     observation_counts: tuple[int, ...], error_rate: float, shape: float
 ) -> tuple[float, ...]:
     """Return the one-sided significance level of each look of a sequential test.
@@ -325,8 +325,11 @@ def look_levels(
     for before, count in itertools.pairwise((0, *observation_counts)):
         added, deviation = math.sqrt(count - before), math.sqrt(count)
         end = error_rate * spent_error_fraction(count / observation_counts[-1], shape)
-        law = sums / added, weights, deviation / added, end - begin
-        bound, begin = brentq(excess, _LOWEST_SIGMAS, _HIGHEST_SIGMAS, args=law, xtol=1e-9), end
+        excess_arguments = sums / added, weights, deviation / added, end - begin
+        bound, begin = (
+            brentq(excess, _LOWEST_SIGMAS, _HIGHEST_SIGMAS, args=excess_arguments, xtol=1e-9),
+            end,
+        )
         levels.append(float(ndtr(-bound)))
         values = np.linspace(_LOWEST_SIGMAS * deviation, bound * deviation, _SIMPSON_INTERVALS + 1)
         density = np.exp(-(((values[:, None] - sums) / added) ** 2) / 2) @ weights

@@ -21,7 +21,7 @@ def main() -> None:
     from busbw.worker import process
 
     options = _parser().parse_args()
-    process.tie_to_parent(options.parent)
+    process.end_with_parent(options.parent)
     process.set_framework_variables(options.device)
     process.prefer_as_oom_victim(options.device)
     process.handle_signals()
@@ -66,17 +66,17 @@ def _parser() -> argparse.ArgumentParser:
     """Return the parser of a worker's command line."""
     from busbw import wire
     from busbw.model.launch import LaunchId
-    from busbw.model.machine import ClusterMember
-    from busbw.model.words import Device
+    from busbw.model.machine import GroupMember
+    from busbw.model.words import DeviceClass
 
     parser = argparse.ArgumentParser(prog="busbw.worker")
     parser.add_argument("--framework", required=True)
     parser.add_argument("--service", default="measure", help="a name in a table of services")
-    parser.add_argument("--device", type=Device, help="cpu, gpu or tpu; any if it is left out")
+    parser.add_argument("--device", type=DeviceClass, help="cpu, gpu or tpu; any if it is left out")
     parser.add_argument("--ranks", type=int, default=None)
     parser.add_argument(
         "--member",
-        type=lambda text: wire.from_json(ClusterMember, wire.parse_json(text), "member"),
+        type=lambda text: wire.from_json(GroupMember, wire.parse_json(text), "member"),
         help="index and addresses in a cluster, in JSON",
     )
     parser.add_argument("--launch", type=LaunchId.parse, required=True)

@@ -32,7 +32,7 @@ from busbw.worker.sampling import MIN_SAMPLES, Sampler, launch_time_s
 # The largest number of collectives that a recording has on all ranks together, because large
 # recordings take long to write and to read. It allows 62 collectives in each of ten calls over
 # eight ranks.
-MAX_COLLECTIVES = 5_000
+MAX_RECORDED_COLLECTIVES = 5_000
 
 
 def record_device_times(
@@ -59,21 +59,21 @@ def record_device_times(
     """
     calls = max(MIN_SAMPLES, len(run.samples_s))
     per_turn = sampler.program.iterations_per_turn
-    readable = MAX_COLLECTIVES // (case.ranks * sampler.plan.samples)
+    max_iterations = MAX_RECORDED_COLLECTIVES // (case.ranks * sampler.plan.samples)
     iterations = max(
-        per_turn * -(-2 // per_turn), min(run.iterations, readable) // per_turn * per_turn
+        per_turn * -(-2 // per_turn), min(run.iterations, max_iterations) // per_turn * per_turn
     )
     iterations = min(iterations, sampler.program.max_iterations)
     with sampler.phases.enter("recording"), _recording_folder(case) as name:
         with backend.record_profile(Path(name)) as reader:
             calls_s = [sampler.time_chain(iterations) for _ in range(calls)]
-        collectives = reader(sampler.program.timed_instructions)
-    samples_s, rank_times_s = times_of_calls(
+        collectives = reader(sampler.program.end_by_begin_instruction)
+    samples_s, rank_times_s = call_and_rank_times_s(
         collectives,
         ranks=case.ranks,
         call_count=calls,
         iterations=iterations,
-        names=sampler.program.timed_instructions,
+        begin_names=sampler.program.end_by_begin_instruction,
         all_gather=backend.all_gather,
     )
     clocks_s = {Clock.DEVICE.value: launch_time_s(samples_s)}
@@ -106,13 +106,13 @@ def _recording_folder(case: Case) -> contextlib.AbstractContextManager[str]:
     return tempfile.TemporaryDirectory()
 
 
-def times_of_calls(
+def call_and_rank_times_s(
     collectives: Iterable[TimedCollective],
     *,
     ranks: int,
     call_count: int,
     iterations: int,
-    names: Collection[str] = (),
+    begin_names: Collection[str] = (),
     all_gather: AllGather = single_process_gather,
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Return the times of recorded collectives in seconds, by call and by rank.
@@ -122,7 +122,7 @@ def times_of_calls(
         ranks: the number of ranks in all processes together.
         call_count: the number of recorded calls.
         iterations: the number of collectives in each call.
-        names: the names of the instructions that begin collectives.
+        begin_names: the names of the instructions that begin collectives.
         all_gather: exchanges values with the other processes of the group.
 
     Returns:
@@ -139,7 +139,9 @@ def times_of_calls(
     for collective in sorted(collectives, key=lambda timed: (timed.device, timed.start_s)):
         collectives_by_device[collective.device].append(collective)
     devices = ranks // len(all_gather([0.0]))
-    problems = list(_describe_gaps(collectives_by_device, devices, call_count * iterations, names))
+    problems = list(
+        _describe_gaps(collectives_by_device, devices, call_count * iterations, begin_names)
+    )
     if iterations < 2:
         problems.append("a call of a single collective has none after its warm-up")
     if problems:
@@ -166,7 +168,7 @@ def _describe_gaps(
     collectives_by_device: Mapping[int, Sequence[TimedCollective]],
     device_count: int,
     collective_count: int,
-    names: Collection[str],
+    begin_names: Collection[str],
 ) -> Iterator[str]:
     """Yield a message for a wrong number of devices, and for each device that lacks collectives.
 
@@ -174,12 +176,12 @@ def _describe_gaps(
         collectives_by_device: the recorded collectives of this process, by the index of the device.
         device_count: the expected number of devices.
         collective_count: the expected number of collectives on each device.
-        names: the names of the instructions that begin collectives. If a device ran several of
-            these instructions, it must have run each of them equally often. Kernels of a GPU may
+        begin_names: the names of the instructions that begin collectives. If a device ran several
+            of these instructions, it must have run each of them equally often. Kernels of a GPU may
             name no instruction: then only the number of collectives is checked.
 
     """
-    expected_names = ", ".join(names) or "collectives"
+    expected_names = ", ".join(begin_names) or "collectives"
     if len(collectives_by_device) != device_count:
         yield (
             f"expected {expected_names} on {device_count} devices, "
@@ -188,7 +190,7 @@ def _describe_gaps(
         )
     for device, collectives in collectives_by_device.items():
         counts = Counter(collective.instruction for collective in collectives)
-        different = {counts[name] for name in names if name in counts}
+        different = {counts[name] for name in begin_names if name in counts}
         if len(collectives) != collective_count or len(different) > 1:
             text = ", ".join(f"{count} of {name}" for name, count in counts.items())
             yield f"device {device}: expected {collective_count} of {expected_names}, got {text}"

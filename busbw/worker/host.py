@@ -21,15 +21,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from busbw.model.machine import CPU_QUOTA, ClusterMember, EnvironmentKey
-from busbw.model.words import Device, FailureKind
+from busbw.model.machine import CPU_QUOTA, EnvironmentKey, GroupMember
+from busbw.model.words import DeviceClass, FailureKind
 from busbw.worker.backends.base import AllGather, MeasuringError, MemoryNeed, unavailable
 
 # The fraction of a GPU's memory that XLA takes by default, and the two variables that change the
 # fraction.
-_DEFAULT_FRACTION = 0.75
-_FRACTION = "XLA_PYTHON_CLIENT_MEM_FRACTION"
-_FRACTIONS = ("XLA_CLIENT_MEM_FRACTION", _FRACTION)
+_DEFAULT_MEMORY_FRACTION = 0.75
+_MEMORY_FRACTION_VARIABLE = "XLA_PYTHON_CLIENT_MEM_FRACTION"
+_MEMORY_FRACTION_VARIABLES = ("XLA_CLIENT_MEM_FRACTION", _MEMORY_FRACTION_VARIABLE)
 
 
 def host_name() -> str:
@@ -114,7 +114,7 @@ def cpu_quota_flags(root: Path = Path("/")) -> dict[str, str]:
 
 
 # From this size on, new memory that a case gets from the kernel slows the case down noticeably.
-LARGE_BYTES = 2**30
+LARGE_NEED_BYTES = 2**30
 
 # The fraction of the memory that no case may use.
 _RESERVED_FRACTION = 0.05
@@ -245,7 +245,7 @@ def touch_fresh_memory(size_bytes: int, thread_count: int) -> None:
 
 
 @dataclass(frozen=True)
-class HostMemory:
+class HostMemoryGuard:
     """The memory of the host that the cases of this process can allocate.
 
     Attributes:
@@ -258,7 +258,7 @@ class HostMemory:
     initial_bytes: int = field(default_factory=resident_bytes)
 
     def check_fits(
-        self, need: MemoryNeed, limit_bytes: int | None, key: EnvironmentKey | None
+        self, memory_need: MemoryNeed, limit_bytes: int | None, key: EnvironmentKey | None
     ) -> None:
         """Raise MeasuringError OUT_OF_MEMORY if a process of the group lacks memory for a case.
 
@@ -266,7 +266,7 @@ class HostMemory:
         them raise the error. The processes of a host share the memory that is available.
 
         Args:
-            need: the memory that the case needs in this process.
+            memory_need: the memory that the case needs in this process.
             limit_bytes: an artificial limit for the resident size of this process, None without a
                 limit.
             key: the environment key, which has the numbers of processes and hosts; None for a
@@ -274,51 +274,55 @@ class HostMemory:
 
         """
         processes = key.processes // key.hosts if key else 1
-        reusable = self._reusable_bytes(need)
+        reusable = self._reusable_bytes(memory_need)
         usable_bytes = [
             float(free_bytes // processes + reusable) for free_bytes in find_free_bytes(limit_bytes)
         ]
         available, capacity = (int(min(column)) for column in zip(*self.all_gather(usable_bytes)))
-        if need.needed_bytes <= available:
+        if memory_need.needed_bytes <= available:
             return
         raise MeasuringError(
             FailureKind.OUT_OF_MEMORY,
-            f"{need.needed_bytes} bytes needed, {available} available",
-            needed_bytes=need.needed_bytes,
+            f"{memory_need.needed_bytes} bytes needed, {available} available",
+            needed_bytes=memory_need.needed_bytes,
             available_bytes=available,
             capacity_bytes=capacity,
             process_bytes=resident_bytes(),
             is_predicted=True,
         )
 
-    def prefault(self, need: MemoryNeed) -> None:
+    def prefault(self, memory_need: MemoryNeed) -> None:
         """Write to as much new memory as a large case will need, and free the memory again.
 
-        Afterwards the case gets the memory without a delay. `need` is the memory that the case
-        needs. Do nothing for a small case.
+        Afterwards the case gets the memory without a delay. `memory_need` is the memory that the
+        case needs. Do nothing for a small case.
         """
-        fresh_bytes = need.needed_bytes - self._reusable_bytes(need)
-        if need.is_real and fresh_bytes >= LARGE_BYTES:
+        fresh_bytes = memory_need.needed_bytes - self._reusable_bytes(memory_need)
+        if memory_need.is_real and fresh_bytes >= LARGE_NEED_BYTES:
             touch_fresh_memory(fresh_bytes, usable_cores())
 
-    def predicted_peak_bytes(self, need: MemoryNeed | None, payload_bytes: int) -> int | None:
+    def predicted_peak_bytes(
+        self, memory_need: MemoryNeed | None, payload_bytes: int
+    ) -> int | None:
         """Return the predicted peak of this process's resident size in a case, in bytes.
 
-        `need` is the host memory that the case needs, None if its devices have their own memory.
-        Returns None if the case takes no memory of the host.
+        `memory_need` is the host memory that the case needs, None if its devices have their own
+        memory. Returns None if the case takes no memory of the host.
         """
-        if need is None or not need.is_real:
+        if memory_need is None or not memory_need.is_real:
             return None
         # Two thirds of the heap's free memory are in blocks that are too small (observed).
-        reusable = max(self._reusable_bytes(need), free_heap_bytes(payload_bytes) // 3)
-        return resident_bytes() + max(0, need.needed_bytes - reusable)
+        reusable = max(self._reusable_bytes(memory_need), free_heap_bytes(payload_bytes) // 3)
+        return resident_bytes() + max(0, memory_need.needed_bytes - reusable)
 
-    def _reusable_bytes(self, need: MemoryNeed) -> int:
+    def _reusable_bytes(self, memory_need: MemoryNeed) -> int:
         """Return the bytes that earlier cases left allocated, and that a case can use again."""
-        return max(0, resident_bytes() - self.initial_bytes) if need.reuses_kept_memory else 0
+        return (
+            max(0, resident_bytes() - self.initial_bytes) if memory_need.reuses_kept_memory else 0
+        )
 
 
-def shared_gpu_variables(member: ClusterMember, environment: Mapping[str, str]) -> dict[str, str]:
+def shared_gpu_variables(member: GroupMember, environment: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables by which processes of a group share GPUs.
 
     Set them before the process imports its framework. They are empty if the process shares no GPU.
@@ -337,12 +341,16 @@ def shared_gpu_variables(member: ClusterMember, environment: Mapping[str, str]) 
         return {}
     devices, index = member.shared_devices, member.index
     visible = _visible_gpus(environment)[:devices] or [str(number) for number in range(devices)]
-    name = next((name for name in _FRACTIONS if environment.get(name)), _FRACTION)
+    name = next(
+        (name for name in _MEMORY_FRACTION_VARIABLES if environment.get(name)),
+        _MEMORY_FRACTION_VARIABLE,
+    )
     processes_per_device = -(-member.process_count // len(visible))
+    fraction = float(environment.get(name) or _DEFAULT_MEMORY_FRACTION)
     return {
         "NCCL_HOSTID": f"busbw-{index}",
         "CUDA_VISIBLE_DEVICES": visible[index % len(visible)].strip(),
-        name: f"{float(environment.get(name) or _DEFAULT_FRACTION) / processes_per_device:.6f}",
+        name: f"{fraction / processes_per_device:.6f}",
     }
 
 
@@ -352,7 +360,7 @@ def _visible_gpus(environment: Mapping[str, str]) -> list[str]:
 
 
 def check_gpu_count(
-    member: ClusterMember, device: Device | None, local_ranks: int | None, root: Path = Path("/")
+    member: GroupMember, device: DeviceClass | None, local_ranks: int | None, root: Path = Path("/")
 ) -> None:
     """Raise MeasuringError UNAVAILABLE if the host lacks GPUs for the ranks of this process.
 
@@ -368,7 +376,7 @@ def check_gpu_count(
         root: the root of the file system, another folder in tests.
 
     """
-    if member.shared_devices or device not in (None, Device.GPU) or local_ranks is None:
+    if member.shared_devices or device not in (None, DeviceClass.GPU) or local_ranks is None:
         return
     count = count_visible_gpus(os.environ, root)
     needed = local_ranks * (member.index % member.processes_per_host + 1)

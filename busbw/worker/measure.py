@@ -27,7 +27,7 @@ from busbw.worker.backends.base import (
     MemoryNeed,
     Program,
     check_devices,
-    slowest_process_s,
+    slowest_process_time_s,
     unavailable,
 )
 from busbw.worker.sampling import PhaseTimer, Sampler, launch_time_s
@@ -39,16 +39,16 @@ _MIN_PAIRS = 5
 # devices ranks share cores, so that the real delay of a rank is inexact.
 _MIN_DELAY_RATIO = 0.25
 
-_NOT_MEASURABLE = (
+_UNMEASURABLE_DELAY_MESSAGE = (
     "the delay cannot be measured: without it a chain takes no longer than an empty call; "
     "repeat it on an idle machine, or with a shorter delay"
 )
 
 # The seconds of a short and of a long chain.
-_ChainTimes = tuple[float, float]
+_ShortAndLongS = tuple[float, float]
 
 
-def delayed_ratio(sampler: Sampler, injection: Injection) -> float:
+def measure_injected_ratio(sampler: Sampler, injection: Injection) -> float:
     """Measure how much an injected delay slows a collective down.
 
     Args:
@@ -72,7 +72,7 @@ def delayed_ratio(sampler: Sampler, injection: Injection) -> float:
     ]
     without_s, with_s = map(statistics.median, zip(*slopes_s))
     if without_s <= 0:
-        raise unavailable(_NOT_MEASURABLE)
+        raise unavailable(_UNMEASURABLE_DELAY_MESSAGE)
     requested_s = injection.delay_s(without_s)
     if with_s - without_s < _MIN_DELAY_RATIO * requested_s:
         raise unavailable(
@@ -83,11 +83,11 @@ def delayed_ratio(sampler: Sampler, injection: Injection) -> float:
         )
     ratio = statistics.median(with_s / without_s for without_s, with_s in slopes_s)
     if ratio <= 0:
-        raise unavailable(_NOT_MEASURABLE)
+        raise unavailable(_UNMEASURABLE_DELAY_MESSAGE)
     return ratio
 
 
-def _time_pairs(sampler: Sampler) -> list[tuple[_ChainTimes, _ChainTimes]]:
+def _time_pairs(sampler: Sampler) -> list[tuple[_ShortAndLongS, _ShortAndLongS]]:
     """Time a short and a long chain, without and with the injected delay, several times.
 
     Returns a list of pairs: the chain times without the delay, and the chain times with the delay.
@@ -96,15 +96,15 @@ def _time_pairs(sampler: Sampler) -> list[tuple[_ChainTimes, _ChainTimes]]:
     very long has only a single pair.
     """
     begun_s, spent_s = sampler.now_s(), 0.0
-    pairs: list[tuple[_ChainTimes, _ChainTimes]] = []
+    pairs: list[tuple[_ShortAndLongS, _ShortAndLongS]] = []
     while not sampler.may_stop(len(pairs), spent_s, _MIN_PAIRS):
         is_delayed_first = len(pairs) % 2 > 0
-        times: dict[bool, _ChainTimes] = {}
-        for is_delayed in (is_delayed_first, not is_delayed_first):
-            sampler.program.is_injecting = is_delayed
-            times[is_delayed] = sampler.time_short_and_long_chain(sampler.iterations)
+        times: dict[bool, _ShortAndLongS] = {}
+        for has_delay in (is_delayed_first, not is_delayed_first):
+            sampler.program.is_injecting = has_delay
+            times[has_delay] = sampler.time_short_and_long_chain(sampler.iterations)
         pairs.append((times[False], times[True]))
-        spent_s = slowest_process_s(sampler.all_gather, sampler.now_s() - begun_s)
+        spent_s = slowest_process_time_s(sampler.all_gather, sampler.now_s() - begun_s)
     sampler.program.is_injecting = True
     return pairs
 
@@ -136,7 +136,7 @@ class CaseRequest:
 
 
 @dataclass
-class CaseMeasurer:
+class MeasuringWorker:
     """The state of a worker that measures cases, one after the other, with the back end.
 
     Each public method answers a kind of request from the driver. The method gets the request as an
@@ -150,7 +150,7 @@ class CaseMeasurer:
 
     backend: Backend
     launch: LaunchId
-    host_memory: host.HostMemory
+    host_memory: host.HostMemoryGuard
     _held_programs: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _measurement: _CaseMeasurement = field(init=False)
 
@@ -209,13 +209,13 @@ class CaseMeasurer:
         case, injection = request.case, request.injection
         if injection is not None and not injection.applies_to(case):
             injection = None
-        need = self.backend.memory_need(case)
-        self._check_memory_and_devices(request, need, injection)
+        memory_need = self.backend.memory_need(case)
+        self._check_memory_and_devices(request, memory_need, injection)
         phases = PhaseTimer(self.backend.now_s)
-        predicted = self.host_memory.predicted_peak_bytes(need, case.payload_bytes)
+        predicted = self.host_memory.predicted_peak_bytes(memory_need, case.payload_bytes)
         with phases.enter("prefaulting"):
-            if need is not None:
-                self.host_memory.prefault(need)
+            if memory_need is not None:
+                self.host_memory.prefault(memory_need)
         is_peak_reset = predicted is not None and host.reset_peak()
         # The phases inside this block count for themselves. The rest of the block is compiling.
         with phases.enter("compiling"), contextlib.ExitStack() as stack:
@@ -228,10 +228,10 @@ class CaseMeasurer:
             yield from _take_samples(sampler)
             ratio = None
             if injection is not None and injection.extra is InjectionKind.DELAY:
-                ratio = delayed_ratio(sampler, injection)
+                ratio = measure_injected_ratio(sampler, injection)
             run = self._make_run(case, program, sampler)
             peak_bytes = host.peak_bytes() if is_peak_reset else program.device_peak_bytes()
-            if need is not None and need.needed_bytes >= host.LARGE_BYTES:
+            if memory_need is not None and memory_need.needed_bytes >= host.LARGE_NEED_BYTES:
                 self._held_programs = stack.pop_all()
         return replace(
             run,
@@ -243,13 +243,14 @@ class CaseMeasurer:
         )
 
     def _check_memory_and_devices(
-        self, request: CaseRequest, need: MemoryNeed | None, injection: Injection | None
+        self, request: CaseRequest, memory_need: MemoryNeed | None, injection: Injection | None
     ) -> None:
         """Raise MeasuringError if the case lacks memory or the expected devices.
 
         Args:
             request: the case, with its plan and the expected devices.
-            need: the host memory that the case needs, None if its devices have their own memory.
+            memory_need: the host memory that the case needs, None if its devices have their own
+                memory.
             injection: a loss that applies to the case, None for no loss. For the kind MEMORY, the
                 limit of the injection replaces the limit of the plan.
 
@@ -257,10 +258,10 @@ class CaseMeasurer:
         limit_bytes = request.plan.memory_limit_bytes
         if injection is not None and injection.extra is InjectionKind.MEMORY:
             limit_bytes = injection.limit_bytes
-        if need is not None:
-            self.host_memory.check_fits(need, limit_bytes, request.key)
+        if memory_need is not None:
+            self.host_memory.check_fits(memory_need, limit_bytes, request.key)
         if request.key is not None:
-            check_devices(self.backend.reachable_devices(), request.case, request.key)
+            check_devices(self.backend.current_environment_key(), request.case, request.key)
 
     def _make_run(self, case: Case, program: Program, sampler: Sampler) -> Run:
         """Return the Run of a case, from the sampler that has taken all samples.
@@ -303,7 +304,7 @@ def _take_samples(sampler: Sampler) -> Generator[bool, bool, None]:
         sampler.take_sample()
 
 
-def open_session(options: Any) -> CaseMeasurer:
+def make_worker(options: Any) -> MeasuringWorker:
     """Import the framework, open its devices, and return the worker's state for measuring.
 
     `options` are the options of the worker's command line (an `argparse.Namespace`). Raises
@@ -314,13 +315,13 @@ def open_session(options: Any) -> CaseMeasurer:
         sys.path[0], "programs", options.framework, options.launch.side
     )
     backend = backends.load(options.framework, options.device, options.ranks, options.member)
-    return CaseMeasurer(backend, options.launch, host.HostMemory(backend.all_gather))
+    return MeasuringWorker(backend, options.launch, host.HostMemoryGuard(backend.all_gather))
 
 
-def probe(session: CaseMeasurer, request: Mapping[str, Any]) -> Probe:
+def probe(worker: MeasuringWorker, request: Mapping[str, Any]) -> Probe:
     """Return the devices that the framework finds, and the versions of its packages.
 
-    `session` is the worker's state (not a session of pytest). `request` has no values, and is not
+    `worker` is the worker's state (not a session of pytest). `request` has no values, and is not
     used.
     """
-    return session.backend.probe()
+    return worker.backend.probe()

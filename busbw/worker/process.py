@@ -15,7 +15,7 @@ import signal
 from pathlib import Path
 
 from busbw.model import variables
-from busbw.model.words import Device
+from busbw.model.words import DeviceClass
 
 # These variables limit numpy's BLAS library to a single thread. After each matrix product, other
 # threads would keep the cores of the ranks busy for tens of milliseconds. After busbw had checked
@@ -26,14 +26,14 @@ _BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THRE
 _PR_SET_PDEATHSIG = 1
 
 
-def set_framework_variables(device: Device | None) -> None:
+def set_framework_variables(device: DeviceClass | None) -> None:
     """Set this process's environment variables that frameworks read when they start.
 
     `device` is the class of device to measure, None for any class. If it is the CPU, frameworks do
     not see the GPUs.
     """
     os.environ.update(dict.fromkeys(_BLAS_THREADS, "1"))
-    if device is Device.CPU:
+    if device is DeviceClass.CPU:
         os.environ["JAX_PLATFORMS"] = "cpu"
         os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
 
@@ -59,7 +59,7 @@ def remove_secrets(text: str) -> str:
     return variables.without_secrets(text, os.environ, os.path.expanduser("~"))
 
 
-def tie_to_parent(parent_pid: int) -> None:
+def end_with_parent(parent_pid: int) -> None:
     """Have the kernel kill this process when its parent process ends, for whatever reason.
 
     `parent_pid` is the process id of the parent. If the parent has ended already, end this process
@@ -70,14 +70,14 @@ def tie_to_parent(parent_pid: int) -> None:
         os._exit(1)
 
 
-def prefer_as_oom_victim(device: Device | None) -> None:
+def prefer_as_oom_victim(device: DeviceClass | None) -> None:
     """Have the kernel kill this process before other processes if the host's memory runs out.
 
     `device` is the class of device to measure. Unless `device` is the CPU, do nothing, because
     cases on other devices take little memory of the host.
     """
     score = Path("/proc/self/oom_score_adj")
-    if device is Device.CPU and score.exists():
+    if device is DeviceClass.CPU and score.exists():
         score.write_text("1000")
 
 

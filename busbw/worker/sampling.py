@@ -22,14 +22,14 @@ from busbw.worker.backends.base import (
     AllGather,
     Program,
     single_process_gather,
-    slowest_process_s,
+    slowest_process_time_s,
     unavailable,
 )
 
 MIN_SAMPLES = 2
 
 # The program is warm if a chain takes more than this fraction of the previous chain's time.
-_SETTLED_RATIO = 0.7
+_WARM_RATIO = 0.7
 # The program is warm after its first chain if this ratio of the chain's time is less than the time
 # of such a chain in the previous launch.
 _PACE_RATIO = 0.9
@@ -38,12 +38,12 @@ _PACE_RATIO = 0.9
 _STALL_RATIO = 2.0
 
 # The factor by which chains become longer, once, if the clock cannot distinguish them.
-_LENGTHENING = 8
+_LENGTHENING_FACTOR = 8
 
 # A single sample is enough, or a single call for warming up, if it takes more than this many times
 # the plan's sampling budget.
 _LONG_BUDGET_FACTOR = 7.0
-_LONG_WARM_UP_BUDGETS = 4.0
+_LONG_WARM_UP_FACTOR = 4.0
 
 # A call costs much less than the sampling budget. If a short chain takes longer than the budget,
 # and its collectives take less than this fraction of its time, the machine stalled in the chain.
@@ -63,26 +63,26 @@ class PhaseTimer:
     now_s: Callable[[], float]
     spent_s: dict[str, float] = field(default_factory=dict)
     _open_phases: list[str] = field(default_factory=list)
-    _charged_until_s: float = 0.0
+    _counted_until_s: float = 0.0
 
     @contextlib.contextmanager
     def enter(self, name: str) -> Iterator[None]:
         """Count the time inside the `with` block for the phase with the name `name`."""
-        self._charge_innermost()
+        self._add_to_innermost()
         self._open_phases.append(name)
         try:
             yield
         finally:
-            self._charge_innermost()
+            self._add_to_innermost()
             self._open_phases.pop()
 
-    def _charge_innermost(self) -> None:
+    def _add_to_innermost(self) -> None:
         """Add the time since a phase last began or ended to the innermost open phase, if any."""
         now_s = self.now_s()
         if self._open_phases:
             name = self._open_phases[-1]
-            self.spent_s[name] = self.spent_s.get(name, 0.0) + now_s - self._charged_until_s
-        self._charged_until_s = now_s
+            self.spent_s[name] = self.spent_s.get(name, 0.0) + now_s - self._counted_until_s
+        self._counted_until_s = now_s
 
 
 @dataclass(frozen=True)
@@ -166,14 +166,16 @@ class Sampler:
                 if self._times_single_calls
                 else self.time_short_and_long_chain(self.iterations)
             )
-        self._spent_s = slowest_process_s(self.all_gather, self.now_s() - self._begun_s)
+        self._spent_s = slowest_process_time_s(self.all_gather, self.now_s() - self._begun_s)
         if self.has_enough_samples and not (
             self._times_single_calls or self._is_lengthened or self._has_positive_slopes
         ):
             # The machine stalled while the number of iterations was chosen: chains are too short.
             self._is_lengthened = True
             longest = self._round_to_whole_turns(self.program.max_iterations)
-            self.iterations = max(self.iterations, min(_LENGTHENING * self.iterations, longest))
+            self.iterations = max(
+                self.iterations, min(_LENGTHENING_FACTOR * self.iterations, longest)
+            )
             self._chain_times_s.clear()
             self._begun_s = None
 
@@ -299,7 +301,7 @@ class Sampler:
         begun_s = self.now_s()
         self.program.run(iterations)
         elapsed_s = self.now_s() - begun_s
-        return slowest_process_s(self.all_gather, elapsed_s)
+        return slowest_process_time_s(self.all_gather, elapsed_s)
 
     def _warm_up_and_time_call(self, pace: HostPace | None) -> float:
         """Call the program until it is warm, and return the time of the last call.
@@ -312,12 +314,12 @@ class Sampler:
         begun_s, per_turn = self.now_s(), self.program.iterations_per_turn
         last_s = self._time_first_call()
         pace_s = pace.dispatch_s + per_turn * pace.time_s if pace else 0.0
-        if last_s > _LONG_WARM_UP_BUDGETS * self.plan.budget_s:
+        if last_s > _LONG_WARM_UP_FACTOR * self.plan.budget_s:
             return last_s
         while pace_s <= _PACE_RATIO * last_s:
             elapsed_s = self.time_chain(per_turn)
-            spent_s = slowest_process_s(self.all_gather, self.now_s() - begun_s)
-            if elapsed_s > _SETTLED_RATIO * last_s or spent_s > self.plan.budget_s:
+            spent_s = slowest_process_time_s(self.all_gather, self.now_s() - begun_s)
+            if elapsed_s > _WARM_RATIO * last_s or spent_s > self.plan.budget_s:
                 return elapsed_s
             last_s = elapsed_s
         return last_s
@@ -340,27 +342,27 @@ class Sampler:
                 )
         return elapsed_s or self.time_chain(per_turn)
 
-    def _choose_iterations(self, turn_s: float, first_iterations: int) -> int:
+    def _choose_iterations(self, turn_time_s: float, first_iterations: int) -> int:
         """Return the number of iterations of a long chain, so that the clock can measure a slope.
 
         A chain of this length takes the plan's `min_sample_s` longer than the shortest chain, or
         has the program's largest number of iterations. Chains of increasing length are timed. If
-        `turn_s` is as long as the plan's budget, nothing is timed, and a long chain has only a turn
-        more than the shortest chain.
+        `turn_time_s` is as long as the plan's budget, nothing is timed, and a long chain has only a
+        turn more than the shortest chain.
 
         Args:
-            turn_s: the time of the warm-up's last chain, which is a turn of the loop.
+            turn_time_s: the time of the warm-up's last chain, which is a turn of the loop.
             first_iterations: the number of iterations to try first.
 
         """
         program, plan = self.program, self.plan
         iterations = program.shortest_chain + program.iterations_per_turn
-        if turn_s >= plan.budget_s:
+        if turn_time_s >= plan.budget_s:
             return iterations
         iterations = max(
             iterations, self._round_to_whole_turns(min(first_iterations, program.max_iterations))
         )
-        gain_s = self._time_beyond_shortest(iterations, turn_s)
+        gain_s = self._time_beyond_shortest(iterations, turn_time_s)
         while gain_s < plan.min_sample_s and iterations < program.max_iterations:
             growth = min(8.0, 1.2 * plan.min_sample_s / max(gain_s, 1e-9))
             longer = max(
@@ -368,23 +370,23 @@ class Sampler:
                 iterations + program.iterations_per_turn,
             )
             iterations = min(self._round_to_whole_turns(longer), program.max_iterations)
-            gain_s = self._time_beyond_shortest(iterations, turn_s)
+            gain_s = self._time_beyond_shortest(iterations, turn_time_s)
         return iterations
 
     def _round_to_whole_turns(self, iterations: int) -> int:
         """Return `iterations`, rounded down to whole turns of the program's loop."""
         return iterations // self.program.iterations_per_turn * self.program.iterations_per_turn
 
-    def _time_beyond_shortest(self, iterations: int, turn_s: float) -> float:
+    def _time_beyond_shortest(self, iterations: int, turn_time_s: float) -> float:
         """Return the time of a chain of `iterations`, less the time of the shortest chain.
 
-        The time of a turn of the loop, `turn_s`, predicts the difference. If the difference is much
-        longer, the machine stalled, and both chains are timed again: otherwise too small a number
-        of iterations would be chosen.
+        The time of a turn of the loop, `turn_time_s`, predicts the difference. If the difference is
+        much longer, the machine stalled, and both chains are timed again: otherwise too small a
+        number of iterations would be chosen.
         """
         short_s, long_s = self.time_short_and_long_chain(iterations)
         turns = (iterations - self.program.shortest_chain) / self.program.iterations_per_turn
-        if long_s - short_s <= _STALL_RATIO * turns * turn_s:
+        if long_s - short_s <= _STALL_RATIO * turns * turn_time_s:
             return long_s - short_s
         again_short_s, again_long_s = self.time_short_and_long_chain(iterations)
         return min(long_s - short_s, again_long_s - again_short_s)

@@ -22,7 +22,7 @@ T = TypeVar("T")
 # called once, with the options of the worker's command line. It returns the state of the worker,
 # which is passed to the operations. Extensions add services in their tables WORKER_SERVICES.
 SERVICES: Mapping[str, str] = {
-    "measure": "busbw.worker.measure:open_session",
+    "measure": "busbw.worker.measure:make_worker",
 }
 
 # The function of each kind of request, as "module:function" by the name of the request. The
@@ -30,11 +30,11 @@ SERVICES: Mapping[str, str] = {
 # Extensions add operations in their tables WORKER_OPERATIONS.
 OPERATIONS: Mapping[str, str] = {
     "probe": "busbw.worker.measure:probe",
-    "measure": "busbw.worker.measure:CaseMeasurer.measure",
-    "open": "busbw.worker.measure:CaseMeasurer.open_case",
-    "sample": "busbw.worker.measure:CaseMeasurer.take_sample",
-    "close": "busbw.worker.measure:CaseMeasurer.close_case",
-    "release": "busbw.worker.measure:CaseMeasurer.release_memory",
+    "measure": "busbw.worker.measure:MeasuringWorker.measure",
+    "open": "busbw.worker.measure:MeasuringWorker.open_case",
+    "sample": "busbw.worker.measure:MeasuringWorker.take_sample",
+    "close": "busbw.worker.measure:MeasuringWorker.close_case",
+    "release": "busbw.worker.measure:MeasuringWorker.release_memory",
 }
 
 
@@ -56,7 +56,7 @@ def request_value(request: Mapping[str, Any], name: str, value_type: type[T]) ->
     return wire.from_json(value_type, request[name], name)
 
 
-def serve(requests: TextIO, replies: TextIO, session: Any, launch: LaunchId) -> None:
+def serve(requests: TextIO, replies: TextIO, worker: Any, launch: LaunchId) -> None:
     """Answer each request with a value or a Failure, until the driver closes the channel.
 
     The first reply is sent before any request. This reply has the value None, and tells the driver
@@ -65,8 +65,8 @@ def serve(requests: TextIO, replies: TextIO, session: Any, launch: LaunchId) -> 
     Args:
         requests: the stream of requests from the driver, a line of JSON for each request.
         replies: the stream of replies to the driver.
-        session: the state of the worker, which the function of the service returned (not a session
-            of pytest). Each operation gets this state.
+        worker: the state of the worker, which is passed to each operation. The function of the
+            worker's service made it (`SERVICES`, or `WORKER_SERVICES` of an extension).
         launch: the id of the launch, which is stored in each Failure.
 
     Raises:
@@ -79,7 +79,7 @@ def serve(requests: TextIO, replies: TextIO, session: Any, launch: LaunchId) -> 
         name = request_value(request, "request", str)
         operation = load_function(OPERATIONS, "WORKER_OPERATIONS", name)
         try:
-            reply = operation(session, request)
+            reply = operation(worker, request)
         except MeasuringError as error:
             reply = error.to_failure(launch)
         send_reply(replies, reply)

@@ -5,10 +5,10 @@ column, and a line at the end of the session; `busbw.extensions` describes its t
 """
 
 OPTIONS = {"show_load": "options:SHOW_LOAD"}
-OBSERVERS = {"loads": "load:observer_of"}
+OBSERVERS = {"loads": "load:make_observer"}
 FINDINGS = {"load": "load:finding_at"}
 VALUES = {"loads": "load:Loads", "load": "load:Load"}
 COLUMNS = {"load": "load:COLUMNS"}
 HOOKS = {"notes": "load:notes_of"}
-WORKER_SERVICES = {"load": "worker:open_session"}
+WORKER_SERVICES = {"load": "worker:make_worker"}
 WORKER_OPERATIONS = {"load": "worker:read_load"}

@@ -9,7 +9,7 @@ from busbw.driver.transport import Request
 from busbw.judge.decision import Finding
 from busbw.model.case import Case, CaseSpec
 from busbw.model.launch import Failure, LaunchId
-from busbw.model.machine import ALONE
+from busbw.model.machine import NO_GROUP
 from busbw.model.verdict import Verdict
 from busbw.report.figures import Figure
 from busbw.session.machine import worker_spec_of
@@ -31,7 +31,7 @@ COLUMNS = (
 )
 
 
-def observer_of(resolved_session: MeasuredSession, executor: Executor) -> Observer | None:
+def make_observer(resolved_session: MeasuredSession, executor: Executor) -> Observer | None:
     """Return what reads the load after each case, None without the option."""
     if not resolved_session.options.extra.get("show_load"):
         return None
@@ -40,7 +40,7 @@ def observer_of(resolved_session: MeasuredSession, executor: Executor) -> Observ
     worker_spec = worker_spec_of(
         resolved_session.options, framework, Side.CANDIDATE, device=target.device
     )
-    worker_spec = replace(worker_spec, service="load", cluster=ALONE)
+    worker_spec = replace(worker_spec, service="load", cluster=NO_GROUP)
     group = executor.open_group(worker_spec, LaunchId(name="load"))
     loads: dict[str, float] = {}
 

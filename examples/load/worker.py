@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def open_session(options: object) -> None:
+def make_worker(options: object) -> None:
     """Return what the operations of this worker share, here nothing; `options` has its device."""
 
 
-def read_load(session: None, request: Mapping[str, Any]) -> float:
+def read_load(worker: None, request: Mapping[str, Any]) -> float:
     """Return the load of the last minute.
 
     `request` has the values of the Request, here none. Read a value with `request_value` of

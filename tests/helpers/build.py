@@ -15,7 +15,7 @@ from busbw.model.launch import Failure, LaunchId, Measurement, Plan, Proof, Run
 from busbw.model.machine import DeviceSet, Environment, EnvironmentKey, Probe, Protocol
 from busbw.model.stored import Baseline, Record
 from busbw.model.verdict import LaunchTimeSummary, Verdict
-from busbw.model.words import Clock, Device, FailureKind, Outcome
+from busbw.model.words import Clock, DeviceClass, FailureKind, Outcome
 
 DATE = "2026-01-02"
 BEGAN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -162,14 +162,14 @@ def key(**changes: Any) -> EnvironmentKey:
 def environment(**changes: Any) -> Environment:
     """Build the environment of a CPU that was chosen for want of another device."""
     ordinary = Environment(
-        key=key(), device=Device.CPU, reason="asked for", versions={"jax": {"jax": "0.10.0"}}
+        key=key(), device=DeviceClass.CPU, reason="asked for", versions={"jax": {"jax": "0.10.0"}}
     )
     return replace(ordinary, **changes)
 
 
-def device_set(device: Device = Device.CPU, **changes: Any) -> DeviceSet:
+def device_set(device: DeviceClass = DeviceClass.CPU, **changes: Any) -> DeviceSet:
     """Four devices of this class, as JAX finds them; on a CPU any other number can be had."""
-    virtual = device is Device.CPU
+    virtual = device is DeviceClass.CPU
     ordinary = DeviceSet(
         device=device,
         device_kind="AMD EPYC" if virtual else device.value.upper(),
@@ -188,6 +188,6 @@ def probe(*devices: DeviceSet, framework: str = "jax", **missing: str) -> Probe:
         framework=framework,
         framework_path=f"/somewhere/{framework}",
         devices=devices,
-        missing=missing,
+        reason_by_missing_device=missing,
         versions={framework: "1"},
     )

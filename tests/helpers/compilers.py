@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from busbw.driver.transport import WorkerSpec
-from busbw.extensions.compiled.compilers import COMPILER_ENVIRONMENT, Job, ParallelCompiler
+from busbw.extensions.compiled.compilers import COMPILER_ENVIRONMENT, CompileJob, ParallelCompiler
 from busbw.extensions.compiled.mode import case_on
 from busbw.extensions.compiled.topologies import topology_of
 from busbw.extensions.compiled.worker import CompiledProgram, Compiler
@@ -45,12 +45,12 @@ def compiled(
 ) -> dict[str, CompiledProgram | Failure]:
     """Compile each program of `programs`, and return the results by name."""
 
-    def job(topology: str, changes: Mapping[str, object]) -> Job:
+    def job(topology: str, changes: Mapping[str, object]) -> CompileJob:
         devices = available[topology].devices
         assert devices is not None, available[topology].missing
         spec = made.spec(topology, **{"payload_bytes": 2**20, **changes})
         case, key = case_on(spec, devices)
-        return Job(case=case, key=key, topology=topology_of(topology))
+        return CompileJob(case=case, key=key, topology=topology_of(topology))
 
     jobs = {name: job(*program) for name, program in programs.items()}
     with compiling() as parallel:

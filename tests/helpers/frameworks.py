@@ -24,14 +24,14 @@ from busbw import grid, wire
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, probe
 from busbw.driver.local import LocalTransport
-from busbw.driver.schedules import Schedule, Side, Stack
+from busbw.driver.schedules import RoundRunner, Side, Stack
 from busbw.driver.transport import WorkerSpec
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.case import Case, CaseSpec
 from busbw.model.launch import Failure, Injection, Measurement, Plan, Run
 from busbw.model.machine import EnvironmentKey, Probe
 from busbw.model.variables import with_huge_pages
-from busbw.model.words import Device, FailureKind
+from busbw.model.words import DeviceClass, FailureKind
 from busbw.worker import process
 from tests.helpers import build
 
@@ -78,7 +78,7 @@ def worker_spec(framework: str, ranks: int) -> WorkerSpec:
 
 
 def prepare(
-    framework: str, device: Device | None, variables: Mapping[str, str] | None = None
+    framework: str, device: DeviceClass | None, variables: Mapping[str, str] | None = None
 ) -> None:
     """Make of this process what a worker is before it imports `framework`."""
     for name, value in (variables or FRAMEWORKS[framework].environment).items():
@@ -126,7 +126,7 @@ def launch(specs: Sequence[CaseSpec], ranks: int, plan: Plan = QUICK) -> list[Ru
         for _ in range(3):
             again = {case: key for case, key in keys.items() if _is_open(results.get(case))}
             if again:
-                schedule = Schedule(executor, again, plan, stacks)
+                schedule = RoundRunner(executor, again, plan, stacks)
                 schedule.run()
                 results |= {
                     measurement.case: _only(measurement) for measurement in schedule.measurements()
@@ -137,8 +137,8 @@ def launch(specs: Sequence[CaseSpec], ranks: int, plan: Plan = QUICK) -> list[Ru
 def keys_of(specs: Sequence[CaseSpec], ranks: int) -> dict[Case, EnvironmentKey]:
     """Resolve the cases of one framework, each with where it is measured."""
     framework = specs[0].framework
-    target = grid.choose_target(
-        device=Device.CPU,
+    target = grid.choose_devices(
+        device=DeviceClass.CPU,
         ranks=ranks,
         probes=[_probe(framework, ranks)],
         named_frameworks=[framework],
@@ -216,16 +216,16 @@ _SABOTAGED = """
 import importlib
 from busbw import wire
 from busbw.model.case import Case
-from busbw.model.words import Device
+from busbw.model.words import DeviceClass
 from busbw.model.launch import Injection, LaunchId, Plan
 from busbw.worker import measure
 from busbw.worker.backends import load
 from busbw.worker.backends.base import MeasuringError
-from busbw.worker.host import HostMemory
+from busbw.worker.host import HostMemoryGuard
 
 framework, jobs = sys.argv[1], json.loads(sys.argv[2])
-real.prepare(framework, Device.CPU)
-backend = load(framework, Device.CPU, 4)
+real.prepare(framework, DeviceClass.CPU)
+backend = load(framework, DeviceClass.CPU, 4)
 program = importlib.import_module(f"busbw.worker.backends.{framework}.program")
 door = importlib.import_module(f"busbw.worker.backends.{framework}.backend")
 plan = Plan(launches=1, samples=4, min_sample_s=2e-2, budget_s=0.4)
@@ -240,8 +240,8 @@ for job in jobs:
     case = wire.from_json(Case, job["case"])
     injection = job["injection"] and wire.from_json(Injection, job["injection"])
     for _ in range(3):
-        host_memory = HostMemory(backend.all_gather)
-        session = measure.CaseMeasurer(backend, LaunchId(name="1"), host_memory)
+        host_memory = HostMemoryGuard(backend.all_gather)
+        session = measure.MeasuringWorker(backend, LaunchId(name="1"), host_memory)
         request = measure.CaseRequest(case=case, plan=plan, key=None, injection=injection)
         try:
             result = session.measure(wire.to_json(request))

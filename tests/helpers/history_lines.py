@@ -8,21 +8,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from busbw.history.files import Line
+from busbw.history.files import HistoryLine
 from busbw.model.machine import EnvironmentKey
-from busbw.model.words import Device, Outcome, SessionOutcome
+from busbw.model.words import DeviceClass, Outcome, SessionOutcome
 from tests.helpers import build
 
 KEY = EnvironmentKey(device_kind="TPU v5 lite", ranks=4)
 SESSION = "0123456789abcdef"
 
 
-def line(**changes: Any) -> Line:
+def line(**changes: Any) -> HistoryLine:
     """Build the line of a case that passed in three launches."""
-    ordinary = Line(
+    ordinary = HistoryLine(
         session=SESSION,
         moment="2026-01-31T03:00:00Z",
-        device=Device.TPU,
+        device=DeviceClass.TPU,
         case=build.case(),
         outcome=Outcome.PASS,
         session_outcome=SessionOutcome.PASS,
@@ -38,7 +38,7 @@ def line(**changes: Any) -> Line:
     return replace(ordinary, **changes)
 
 
-def session(name: str, cases: int = 2) -> list[Line]:
+def session(name: str, cases: int = 2) -> list[HistoryLine]:
     """Build the lines of a session."""
     sizes = [1024 << power for power in range(cases)]
     return [line(session=name, case=build.case(payload_bytes=size)) for size in sizes]

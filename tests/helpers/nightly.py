@@ -11,12 +11,12 @@ from typing import Any
 
 from busbw import wire
 from busbw.baselines.document import read_baselines
-from busbw.history.files import Line, append_lines
+from busbw.history.files import HistoryLine, append_lines
 from busbw.model.case import Case
 from busbw.model.field_types import moment_text
 from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import Baseline
-from busbw.model.words import Clock, Device, Outcome, SessionOutcome
+from busbw.model.words import Clock, DeviceClass, Outcome, SessionOutcome
 from tests.helpers.session_folder import Folder
 
 Factor = float | Callable[[Case], float]
@@ -64,10 +64,12 @@ def nights(folder: Folder, factors: Sequence[Factor], *, until: int = 1, **chang
             append_lines(folder.path / "history", key, lines)
 
 
-def _line(baseline: Baseline, factor: Factor, noise: random.Random, common: dict[str, Any]) -> Line:
+def _line(
+    baseline: Baseline, factor: Factor, noise: random.Random, common: dict[str, Any]
+) -> HistoryLine:
     by = factor if isinstance(factor, float) else factor(baseline.case)
     by *= 1 + noise.gauss(0, 1e-3)
     ordinary = {"outcome": Outcome.PASS, "session_outcome": SessionOutcome.PASS}
     times_us = tuple(float(f"{1e6 * time_s * by:.6g}") for time_s in baseline.times_s)
-    device = Device.CPU if baseline.case.clock is Clock.HOST else Device.TPU
-    return Line(device=device, case=baseline.case, times_us=times_us, **(ordinary | common))
+    device = DeviceClass.CPU if baseline.case.clock is Clock.HOST else DeviceClass.TPU
+    return HistoryLine(device=device, case=baseline.case, times_us=times_us, **(ordinary | common))

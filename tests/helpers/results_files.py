@@ -10,7 +10,7 @@ from typing import Any
 from busbw import __version__, wire
 from busbw.model.case import CaseSpec, convert_to
 from busbw.model.field_types import moment_text
-from busbw.model.verdict import Ceiling, Reference, SessionVerdict, Verdict
+from busbw.model.verdict import Ceiling, PublishedBandwidth, SessionVerdict, Verdict
 from busbw.model.words import Outcome, SessionOutcome
 from busbw.report.reading import MeasuredSessionRecord, read_results
 from busbw.report.results import Results, case_result
@@ -38,7 +38,7 @@ def verdict(payload_bytes: int, gb_per_s: float | None, **changes: Any) -> Verdi
         baseline=summary and build.summary(busbw_gb_per_s=2 * summary.busbw_gb_per_s),
         limit=1.25,
         ceiling=Ceiling(bytes_per_s=5e10, most_bytes_per_s=6e10, text="links", sure=True),
-        published=Reference(source=SOURCE, oom=False, algbw_gb_per_s=3.0),
+        published=PublishedBandwidth(source=SOURCE, oom=False, algbw_gb_per_s=3.0),
     )
     return replace(ordinary, **changes)
 

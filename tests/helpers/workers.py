@@ -18,10 +18,10 @@ from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.local import LocalTransport, LocalWorker
 from busbw.driver.schedules import Stack
-from busbw.driver.transport import Ending, Exit, Reply, Request, WorkerSpec
+from busbw.driver.transport import EndMethod, Reply, Request, WorkerExit, WorkerSpec
 from busbw.model.case import Case
 from busbw.model.launch import Failure, Injection, LaunchId, Plan, Run
-from busbw.model.machine import ClusterMember, EnvironmentKey
+from busbw.model.machine import EnvironmentKey, GroupMember
 from tests.helpers import build
 
 PLAN = Plan(launches=1, samples=2)
@@ -106,21 +106,23 @@ def failure(answer: object) -> Failure:
     return answer
 
 
-def answer_of(worker: LocalWorker, request: Request[Any] | None, timeout_s: float) -> Reply | Exit:
+def answer_of(
+    worker: LocalWorker, request: Request[Any] | None, timeout_s: float
+) -> Reply | WorkerExit:
     """Return the worker's reply to `request` (None: just listen), or how it ended."""
     worker.send(request)
     end_s = time.monotonic() + timeout_s
     while True:
         ready, _, _ = select.select([worker], [], [], max(0.0, end_s - time.monotonic()))
         if not ready:
-            return worker.end_and_wait(Ending.STACK)
+            return worker.end_and_wait(EndMethod.STACK)
         answer = worker.receive()
         if answer is not None:
             return answer
 
 
 def kill(worker: LocalWorker) -> None:
-    worker.end_and_wait(Ending.KILL)
+    worker.end_and_wait(EndMethod.KILL)
 
 
 def await_ready(worker: LocalWorker, timeout_s: float = 60.0) -> None:
@@ -165,7 +167,7 @@ class Watched(LocalTransport):
         self._on_event = on_event
 
     def start(
-        self, worker_spec: WorkerSpec, launch: LaunchId, member: ClusterMember | None
+        self, worker_spec: WorkerSpec, launch: LaunchId, member: GroupMember | None
     ) -> LocalWorker:
         worker = _WatchedWorker(worker_spec, self._bundle, launch, member)
         worker.on_event = self._on_event
@@ -181,7 +183,7 @@ class _WatchedWorker(LocalWorker):
         self.on_event(self, request.name if request else "listen")
         super().send(request)
 
-    def request_end(self, ending: Ending) -> None:
+    def request_end(self, ending: EndMethod) -> None:
         if not self.is_over:
             self.is_over = True
             self.on_event(self, "end")

@@ -9,10 +9,10 @@ import pytest
 from busbw import grid
 from busbw.collectives import COLLECTIVES, REDUCE_OPS
 from busbw.collectives.base import DTYPES
-from busbw.grid import Target
+from busbw.grid import MeasuredDevices
 from busbw.model.case import CaseSpec, GridError, GridOptions
 from busbw.model.machine import Probe
-from busbw.model.words import Clock, Device
+from busbw.model.words import Clock, DeviceClass
 from tests.helpers import build
 
 
@@ -174,32 +174,32 @@ def test_options_that_request_no_valid_spec_are_an_error_that_names_the_valid_va
 
 def _target(
     *probes: Probe,
-    device: Device | None = None,
+    device: DeviceClass | None = None,
     ranks: int | None = None,
     named: tuple[str, ...] = (),
-) -> Target:
-    return grid.choose_target(device=device, ranks=ranks, probes=probes, named_frameworks=named)
+) -> MeasuredDevices:
+    return grid.choose_devices(device=device, ranks=ranks, probes=probes, named_frameworks=named)
 
 
 CPU = build.probe(build.device_set(), tpu="no libtpu", gpu="no CUDA")
 
 
 def test_a_session_without_the_option_device_prefers_a_tpu_to_a_gpu_and_a_gpu_to_a_cpu() -> None:
-    every = [build.device_set(device) for device in Device]
-    assert Device.TPU is _target(build.probe(*every)).device
-    without_tpu = [device_set for device_set in every if device_set.device is not Device.TPU]
-    assert Device.GPU is _target(build.probe(*without_tpu)).device
+    every = [build.device_set(device) for device in DeviceClass]
+    assert DeviceClass.TPU is _target(build.probe(*every)).device
+    without_tpu = [device_set for device_set in every if device_set.device is not DeviceClass.TPU]
+    assert DeviceClass.GPU is _target(build.probe(*without_tpu)).device
 
 
-TPU = build.probe(build.device_set(Device.TPU))
+TPU = build.probe(build.device_set(DeviceClass.TPU))
 UNREACHED = build.probe(framework="tensorflow", tpu="not built for it", cpu="import failed")
 
 
 @pytest.mark.parametrize(
     ("probes", "options", "message"),
     [
-        ([CPU], {"device": Device.TPU}, r"no TPU to measure on \(jax: no libtpu\)"),
-        ([TPU], {"device": Device.TPU, "ranks": 8}, r"4 ranks \(TPU\), 8 asked for"),
+        ([CPU], {"device": DeviceClass.TPU}, r"no TPU to measure on \(jax: no libtpu\)"),
+        ([TPU], {"device": DeviceClass.TPU, "ranks": 8}, r"4 ranks \(TPU\), 8 requested"),
         (
             [TPU, UNREACHED],
             {"named": ("tensorflow",)},
@@ -226,10 +226,10 @@ def test_a_requested_device_or_framework_that_is_missing_is_an_error_and_is_not_
 def test_the_environment_key_of_a_slice_has_the_same_shape_for_any_mesh_of_ranks(
     changes: dict[str, Any], mesh: str, lying: str
 ) -> None:
-    target = _target(build.probe(build.device_set(Device.TPU, ranks=8, mesh="2x4")))
+    target = _target(build.probe(build.device_set(DeviceClass.TPU, ranks=8, mesh="2x4")))
     spec = build.spec(**changes)
-    assert (target.key(spec).mesh, target.slice_key(spec).mesh) == (mesh, lying)
-    assert target.key(spec).ranks == target.slice_key(spec).ranks
+    assert (target.key(spec).mesh, target.key_with_device_shape(spec).mesh) == (mesh, lying)
+    assert target.key(spec).ranks == target.key_with_device_shape(spec).ranks
 
 
 TWO_CLOCKS = build.probe(build.device_set(clocks=(Clock.HOST, Clock.DISPATCH)))

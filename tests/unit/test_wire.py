@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from busbw import wire
-from busbw.driver.transport import Exit
+from busbw.driver.transport import WorkerExit
 from busbw.model.case import Case
 from busbw.model.launch import Failure, Injection, Measurement, Plan, Run
 from busbw.model.machine import DeviceSet
-from busbw.model.words import Clock, Device, InjectionKind, OutOfMemoryDetection
+from busbw.model.words import Clock, DeviceClass, InjectionKind, OutOfMemoryDetection
 from tests.helpers import build
 
 VALUES = (
@@ -37,7 +37,7 @@ VALUES = (
     build.out_of_memory(detected=OutOfMemoryDetection.PREDICTED, needed_bytes=2, available_bytes=1),
     build.probe(
         build.device_set(),
-        build.device_set(Device.TPU, mesh="2x4", clocks=(Clock.DEVICE, Clock.HOST)),
+        build.device_set(DeviceClass.TPU, mesh="2x4", clocks=(Clock.DEVICE, Clock.HOST)),
         gpu="no driver",
     ),
     build.environment(flags={"XLA_FLAGS": "--x"}, load=0.5),
@@ -166,10 +166,10 @@ def test_json_with_half_a_surrogate_pair_is_refused_with_a_message_that_can_be_e
 
 
 def test_control_characters_in_a_text_from_json_are_read_as_escapes() -> None:
-    over = wire.to_json(Exit(exit_code=0, log="a\n\tb\x07\x1b[2J\u202e \N{SNOWMAN}"))
-    assert wire.from_json(Exit, over, "exit").log == "a\n\tb\\x07\\x1b[2J\\u202e \N{SNOWMAN}"
+    over = wire.to_json(WorkerExit(exit_code=0, log="a\n\tb\x07\x1b[2J\u202e \N{SNOWMAN}"))
+    assert wire.from_json(WorkerExit, over, "exit").log == "a\n\tb\\x07\\x1b[2J\\u202e \N{SNOWMAN}"
     with pytest.raises(wire.WireError, match=r"exit\.kin\\x1bd: unknown key"):
-        wire.from_json(Exit, {"kin\x1bd": 1}, "exit")
+        wire.from_json(WorkerExit, {"kin\x1bd": 1}, "exit")
 
 
 @pytest.mark.parametrize(

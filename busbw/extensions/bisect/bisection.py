@@ -31,12 +31,12 @@ from busbw.model.words import Outcome, plural
 from busbw.session.option import UsageError
 
 # A problem may occur only sometimes, so the bad release has several sessions to show it.
-_MOST_SESSIONS = 5
+_MAX_SESSIONS = 5
 
 DOCUMENT_FORMAT = "busbw bisect 2"
 
 
-def report_progress(text: str) -> None:
+def print_progress(text: str) -> None:
     """Print a sentence on the progress to stderr."""
     print(f"busbw: {text}", file=sys.stderr, flush=True)
 
@@ -196,7 +196,7 @@ class Bisection:
             self.environments.remove_unneeded((), self.releases)
             print(f"{self.package} {bad} does not differ from {good} beyond the noise")
             return 1
-        report_progress(f"criterion: {', '.join(criterion.cases)} {criterion.problem}, as in {bad}")
+        print_progress(f"criterion: {', '.join(criterion.cases)} {criterion.problem}, as in {bad}")
         result = search_releases(
             self.releases, lambda release: self._test_release(release, criterion)
         )
@@ -215,10 +215,10 @@ class Bisection:
         Returns None if the sessions of the bad release show no such problem. Saves the criterion in
         the progress.
         """
-        report_progress(f"the good release, {self.package} {good_release}")
-        good_python = self.environments.build_interpreter(good_release)
+        print_progress(f"the good release, {self.package} {good_release}")
+        good_python = self.environments.build_environment(good_release)
         result = self.sessions.run_alone(self._build_python_option(good_release))
-        report_progress(f"the bad release, {self.package} {bad_release}")
+        print_progress(f"the bad release, {self.package} {bad_release}")
         stack_option = self._build_python_option(bad_release)
         failures = [v for v in result.verdicts.values() if v.outcome in FAILURES]
         for verdict in failures:
@@ -227,7 +227,7 @@ class Bisection:
         # release. If there is no such case, or programs are compared, one session is enough.
         is_run_once = self.sessions.is_compiled or len(failures) == len(result.verdicts)
         criterion = None
-        for _ in range(1 if is_run_once else _MOST_SESSIONS):
+        for _ in range(1 if is_run_once else _MAX_SESSIONS):
             criterion = find_criterion(result, self.sessions.run_against(good_python, stack_option))
             if criterion is not None:
                 break
@@ -240,7 +240,7 @@ class Bisection:
 
     def _build_python_option(self, release: str) -> str:
         """Build a release's environment if missing; return the --python option that uses it."""
-        return f"--python={self.sessions.framework}={self.environments.build_interpreter(release)}"
+        return f"--python={self.sessions.framework}={self.environments.build_environment(release)}"
 
     def _test_release(self, release: str, criterion: Criterion) -> Status:
         """Test a release by `criterion`, save the progress, and return the status of the release.
@@ -252,14 +252,14 @@ class Bisection:
         for test in tested:
             if test.release == release:
                 return test.status
-        report_progress(f"{self.package} {release}")
+        print_progress(f"{self.package} {release}")
         try:
-            good_python = self.environments.build_interpreter(self.releases[0])
+            good_python = self.environments.build_environment(self.releases[0])
             stack_option = self._build_python_option(release)
             status, reason = self.sessions.decide_status(criterion, good_python, stack_option)
         except StackError as error:
             status, reason = Status.UNTESTABLE, str(error)
-        report_progress(f"{self.package} {release}: {status.value}: {reason}")
+        print_progress(f"{self.package} {release}: {status.value}: {reason}")
         tested += (TestedRelease(release=release, status=status, reason=reason),)
         self.progress.save(tested=tested)
         # The answer lies between the good release and the bad release that were tested last.
@@ -276,7 +276,7 @@ class Bisection:
         if self.sessions.is_compiled:
             words.append(f"--baselines={self.sessions.baselines_folder}")
         else:
-            good_python = self.environments.build_interpreter(result.last_good_release)
+            good_python = self.environments.build_environment(result.last_good_release)
             words.append(f"--against={self.sessions.framework}={good_python}")
         return shlex.join(words)
 

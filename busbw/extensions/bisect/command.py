@@ -15,12 +15,12 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from busbw.cli import Commands, add_command, command_error
+from busbw.cli import Subparsers, add_command, command_error
 from busbw.extensions.bisect.bisection import (
     Bisection,
     Progress,
     ProgressDocument,
-    report_progress,
+    print_progress,
 )
 from busbw.extensions.bisect.flags import NO_EFFECT, read_flags, try_flags
 from busbw.extensions.bisect.releases import Environments, releases_between
@@ -28,9 +28,9 @@ from busbw.extensions.bisect.sessions import SessionError, SessionRunner
 from busbw.extensions.stacks.uv import StackError
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.words import plural
-from busbw.session.option import UsageError, cache_folder, usage_error
+from busbw.session.option import UsageError, as_usage_error, cache_folder
 
-PASSES_ON = True
+PASSES_OPTIONS_ON = True
 _DESCRIPTION = """
 Find the first release of PACKAGE that shows the problem: slower than the good release (measured
 alternately), another compiled program (with --topology), a wrong value, a crash, or out of memory.
@@ -40,7 +40,7 @@ code 0: the release was found.
 """
 
 
-def add_to(commands: Commands) -> None:
+def add_to(commands: Subparsers) -> None:
     """Add the command `bisect` and its options to `commands`."""
     parser = add_command(
         commands,
@@ -138,9 +138,9 @@ def _make_bisection(options: argparse.Namespace) -> Bisection:
         )
     first, last = (bad, good) if options.fixed else (good, bad)
     releases = releases_between(package, first, last, options.python)
-    with usage_error(ValueError):
+    with as_usage_error(ValueError):
         cache = cache_folder()
-    report_progress(f"environments are kept in {cache / 'releases'}")
+    print_progress(f"environments are kept in {cache / 'releases'}")
     words = (package, good, bad, *options.pins, options.python, "--", *options.passed)
     progress = _open_progress(options.state, words, cache)
     return Bisection(
@@ -192,5 +192,5 @@ def _open_progress(path: Path | None, command: Sequence[str], cache: Path) -> Pr
     progress.read()
     if progress.contents.tested:
         tested = plural(len(progress.contents.tested), "release")
-        report_progress(f"continues with {tested} of {progress.path}")
+        print_progress(f"continues with {tested} of {progress.path}")
     return progress

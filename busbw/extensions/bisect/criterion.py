@@ -101,15 +101,17 @@ class Criterion:
         """
         if len(log_ratios) < 2:
             return None
-        mean, half = estimate_mean(log_ratios), math.log(self.ratio) / 2
-        if mean.lower_bound(ERROR_RISK) > half:
+        mean, limit_log_ratio = estimate_mean(log_ratios), math.log(self.ratio) / 2
+        if mean.lower_bound(ERROR_RISK) > limit_log_ratio:
             return Status.BAD
-        return Status.GOOD if mean.upper_bound(ERROR_RISK) < half else None
+        return Status.GOOD if mean.upper_bound(ERROR_RISK) < limit_log_ratio else None
 
     def status_of_session(self, result: SessionResult) -> Status | None:
-        """Return the status of a release by the verdicts of a session; None if a verdict is NOISY.
+        """Return the status of a release by the verdicts of a session on the criterion's cases.
 
-        A release is UNTESTABLE if a case of the criterion is missing, or fails in another way.
+        The status is BAD if a case has the problem. Otherwise it is UNTESTABLE if a case is
+        missing, is not comparable, or fails in another way. Otherwise it is None if a case is
+        NOISY, unless the problem is a failure, and GOOD if no case is.
         """
         verdicts = self.relevant_verdicts(result)
         if any(_outcome_and_kind(verdict) == (self.outcome, self.kind) for verdict in verdicts):

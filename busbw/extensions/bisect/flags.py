@@ -9,7 +9,7 @@ from pathlib import Path
 from busbw import storage
 from busbw.extensions.bisect.criterion import FAILURES, SessionResult
 from busbw.extensions.bisect.sessions import SessionError, SessionRunner
-from busbw.model.words import Device, Outcome
+from busbw.model.words import DeviceClass, Outcome
 from busbw.session.option import UsageError
 
 _XLA_VARIABLE, _LIBTPU_VARIABLE = "XLA_FLAGS", "LIBTPU_INIT_ARGS"
@@ -62,19 +62,21 @@ def read_flags(path: Path) -> tuple[str, ...]:
     return tuple(dict.fromkeys(flags))
 
 
-def try_flags(sessions: SessionRunner, flags: Sequence[str]) -> Iterator[FlagEffect]:
+def try_flags(session_runner: SessionRunner, flags: Sequence[str]) -> Iterator[FlagEffect]:
     """Yield the effect of all flags together, if `flags` has several, and then of each flag.
 
     A session is run for each effect when the effect is requested. Raises SessionError if programs
     are compared and the session without flags has no verdict.
     """
-    if sessions.is_compiled:
-        sessions.run_alone()
+    if session_runner.is_compiled:
+        session_runner.run_alone()
     flag_lists = [flags, *([flag] for flag in flags)] if len(flags) > 1 else [flags]
     for tested_flags in flag_lists:
         text = " ".join(tested_flags)
         try:
-            result = sessions.run_with_variables(_flag_variables(tested_flags, sessions.options))
+            result = session_runner.run_with_variables(
+                _flag_variables(tested_flags, session_runner.options)
+            )
         except SessionError as error:
             yield FlagEffect(flags=text, effect="refused", details=str(error))
         else:
@@ -102,7 +104,7 @@ def _selects_tpu(option: str) -> bool:
         "--topology=v",
         "--topology=tpu",
         "--topology=all",
-        f"--device={Device.TPU.value}",
+        f"--device={DeviceClass.TPU.value}",
     )
     return option.lower().startswith(tpu_options)
 

@@ -82,7 +82,7 @@ class Environments:
     pinned_requirements: Sequence[str] = ()
     interpreter: str = sys.executable
 
-    def build_interpreter(self, version: str) -> str:
+    def build_environment(self, version: str) -> str:
         """Return the path of the interpreter in the environment with the release `version`.
 
         Builds the environment if the environment does not exist. Raises StackError, with uv's
@@ -91,7 +91,7 @@ class Environments:
         folder, requirements = self._environment_folder(version), self._requirements(version)
 
         def build(new: Path) -> None:
-            lock = uv.resolve_requirements(requirements, self.interpreter, *uv.PYLOCK)
+            lock = uv.resolve_requirements(requirements, self.interpreter, *uv.PYLOCK_OPTIONS)
             uv.install_packages(new, lock, self.interpreter)
 
         uv.build_once(folder, build)

@@ -26,10 +26,10 @@ _GRACE_S = 10.0
 # The exit codes of a session that has a verdict.
 _EXIT_CODES_WITH_VERDICT = (0, 1)
 # The most sessions in which the time of a release is measured.
-_MOST_SESSIONS = 12
+_MAX_SESSIONS = 12
 # The rate of a failure is known well enough after this number of failures. If the failure is rare,
 # the sessions end after this number of launches.
-_ENOUGH_FAILURES, _MOST_LAUNCHES = 5, 60
+_ENOUGH_FAILURES, _MAX_LAUNCHES = 5, 60
 # The log ratio of the bad release is precise enough if its standard error is at most this fraction
 # of it.
 _MAX_RELATIVE_ERROR = 0.08
@@ -120,10 +120,10 @@ class SessionRunner:
         """Run sessions until the times show whether a release is good or bad.
 
         Returns the status of the release and its reason. A release is UNTESTABLE if the status is
-        still unclear after _MOST_SESSIONS sessions.
+        still unclear after _MAX_SESSIONS sessions.
         """
         log_ratios: list[float] = []
-        for _ in range(_MOST_SESSIONS):
+        for _ in range(_MAX_SESSIONS):
             result = self.run_against(good_python, *stack_options)
             if criterion.status_of_session(result) is Status.UNTESTABLE:
                 return Status.UNTESTABLE, criterion.reason_text(result)
@@ -156,11 +156,12 @@ class SessionRunner:
         failures.
         """
         failed = launches = 0
-        while failed < _ENOUGH_FAILURES and launches < _MOST_LAUNCHES:
+        while failed < _ENOUGH_FAILURES and launches < _MAX_LAUNCHES:
             result = self.run_alone(*stack_options)
             failed += result.failed_launch_count
             launches += max(1, result.launch_count)
-        return replace(criterion, rate=failed / launches)
+        # The release failed before these sessions, so its rate is not 0.
+        return replace(criterion, rate=max(1, failed) / launches)
 
     def measure_time_ratio(
         self, criterion: Criterion, good_python: str, *stack_options: str
@@ -168,10 +169,10 @@ class SessionRunner:
         """Measure the bad and the good release, and return the criterion with the ratio of times.
 
         Sessions are repeated until the ratio is precise enough to judge other releases by it, but
-        at most _MOST_SESSIONS times.
+        at most `_MAX_SESSIONS` times.
         """
         log_ratios: list[float] = []
-        for _ in range(_MOST_SESSIONS):
+        for _ in range(_MAX_SESSIONS):
             result = self.run_against(good_python, *stack_options)
             log_ratios += result.log_ratios.get(criterion.cases[0], ())
             if len(log_ratios) > 1:

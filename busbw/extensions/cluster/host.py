@@ -19,9 +19,9 @@ from typing import Any
 from busbw import storage, wire
 from busbw.driver.bundle import PrivateFolder
 from busbw.driver.local import EXIT_GRACE_S, LocalWorker, free_ports, lock_this_machine
-from busbw.driver.transport import Ending, Exit, WorkerSpec
+from busbw.driver.transport import EndMethod, WorkerExit, WorkerSpec
 from busbw.model.launch import LaunchId
-from busbw.model.machine import ClusterMember
+from busbw.model.machine import GroupMember
 
 # A session sends each host a message at least every HEARTBEAT_S seconds. A host that receives no
 # message for MAX_SILENCE_S seconds ends its workers and itself.
@@ -43,7 +43,7 @@ class StartRequest:
 
     worker_spec: WorkerSpec
     launch: LaunchId
-    member: ClusterMember | None
+    member: GroupMember | None
 
 
 class Host:
@@ -78,7 +78,7 @@ class Host:
                         ).start()
         finally:
             for worker in list(self._workers):
-                worker.request_end(Ending.KILL)
+                worker.request_end(EndMethod.KILL)
             for thread in list(self._workers.values()):
                 # A thread that sends to an unreachable session does not end, so the wait is
                 # limited.
@@ -116,20 +116,20 @@ class Host:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         channel.send(list(free_ports(count, address, family)))
 
-    def run_worker(self, channel: Any, text: str) -> None:
+    def run_worker(self, channel: Any, request_json: str) -> None:
         """Run a worker to its end; send its replies as bytes, and then its Exit as JSON.
 
-        `text` is the JSON of a StartRequest. The session sends further messages on the channel.
-        Bytes are a request to the worker. A text is an Ending, which says how to end the worker.
-        None requests a bool as the answer: whether a signal has stopped the worker.
+        `request_json` is the JSON of a StartRequest. The session sends further messages on the
+        channel. Bytes are a request to the worker. A text is an Ending, which says how to end the
+        worker. None requests a bool as the answer: whether a signal has stopped the worker.
         """
-        request = wire.from_json(StartRequest, json.loads(text), "request")
+        request = wire.from_json(StartRequest, json.loads(request_json), "request")
         try:
             worker = LocalWorker(request.worker_spec, self._folder, request.launch, request.member)
         except (OSError, ValueError) as error:
             # A ValueError is raised for a variable with "=" in its name or with a null character.
             reason = f"{request.worker_spec.python}: {getattr(error, 'strerror', '') or error}"
-            worker_exit = Exit(exit_code=_EXIT_CODE_CANNOT_START, log=reason, reason=reason)
+            worker_exit = WorkerExit(exit_code=_EXIT_CODE_CANNOT_START, log=reason, reason=reason)
         else:
             self._workers[worker] = threading.current_thread()
 
@@ -139,11 +139,11 @@ class Host:
                 elif isinstance(message, bytes):
                     worker.write(message)
                 else:
-                    worker.request_end(Ending(message))
+                    worker.request_end(EndMethod(message))
 
-            channel.setcallback(handle_message, endmarker=Ending.KILL.value)
+            channel.setcallback(handle_message, endmarker=EndMethod.KILL.value)
             while content := worker.read():
                 channel.send(content)
-            worker.request_end(Ending.CLOSE)
+            worker.request_end(EndMethod.CLOSE)
             worker_exit = worker.wait()
         channel.send(json.dumps(wire.to_json(worker_exit)))

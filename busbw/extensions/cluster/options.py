@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from busbw.session.option import HOSTS as GROUP
-from busbw.session.option import Option, argument_type, expand_home, parse_text
+from busbw.session.option import HOSTS_GROUP, Option, argument_type, expand_home, parse_text
 
 # The value of --host-env with which no variables are copied.
 _NO_VARIABLES = "none"
@@ -57,7 +56,7 @@ def parse_variables(text: str) -> frozenset[str]:
 
 HOSTS = Option(
     name="hosts",
-    group=GROUP,
+    group=HOSTS_GROUP,
     arguments={
         "type": parse_text,
         "metavar": "LIST",
@@ -66,11 +65,11 @@ HOSTS = Option(
         "installed there",
     },
     excludes=("cluster",),
-    because="which starts processes by ssh",
+    exclusion_reason="which starts processes by ssh",
 )
 HOST_PYTHON = Option(
     name="host_python",
-    group=GROUP,
+    group=HOSTS_GROUP,
     needs="hosts",
     arguments={
         "type": _parse_python,
@@ -81,7 +80,7 @@ HOST_PYTHON = Option(
 )
 HOST_ENV = Option(
     name="host_env",
-    group=GROUP,
+    group=HOSTS_GROUP,
     needs="hosts",
     arguments={
         "type": parse_variables,
@@ -93,7 +92,7 @@ HOST_ENV = Option(
 )
 CLUSTER = Option(
     name="cluster",
-    group=GROUP,
+    group=HOSTS_GROUP,
     arguments={
         "type": _parse_scheduler,
         "metavar": "ADDRESS",
@@ -104,7 +103,7 @@ CLUSTER = Option(
 )
 CLUSTER_TRUST_NETWORK = Option(
     name="cluster_trust_network",
-    group=GROUP,
+    group=HOSTS_GROUP,
     needs="cluster",
     arguments={
         "action": "store_true",

@@ -29,11 +29,11 @@ from busbw.driver.transport import HostError, IncomparableHostsError
 
 from .bootstrap import PYTHON_CODE
 
-_CONNECT_S = 30.0
-_POLL_S = 0.5
+_CONNECT_TIMEOUT_S = 30.0
+_POLL_INTERVAL_S = 0.5
 
 _CHUNK_BYTES = 65536
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
 # The longest time of a read, which then begins again. If a session is killed, its actors run this
 # much longer than the session.
 _READ_TIMEOUT_S = 5.0
@@ -96,7 +96,7 @@ class DaskLink:
     def reason(self) -> str:
         """Return the reason why the connection has ended, as a clause for a message."""
         try:
-            self._transfer.result(_POLL_S)
+            self._transfer.result(_POLL_INTERVAL_S)
         except TimeoutError:
             return "it does not answer"
         except Exception as error:
@@ -146,14 +146,14 @@ class DaskEngine:
     shares_machines = True
     environment: Mapping[str, str] = {}
 
-    def __init__(self, scheduler: str, count: int, *, trusts_network: bool = False) -> None:
+    def __init__(self, scheduler: str, worker_count: int, *, trusts_network: bool = False) -> None:
         self._scheduler = scheduler
-        self._count = count
+        self._count = worker_count
         self._trusts_network = trusts_network
-        self._open_client = contextlib.ExitStack()
+        self._client_stack = contextlib.ExitStack()
         self._addresses: dict[str, str] = {}
 
-    def join(self, wait_s: float) -> Sequence[str]:
+    def connect_hosts(self, wait_s: float) -> Sequence[str]:
         """Connect to the scheduler, wait for its Dask workers, and return their names.
 
         Raises HostError if the number of workers is not the expected number after `wait_s` seconds,
@@ -161,7 +161,7 @@ class DaskEngine:
         IncomparableHostsError if the versions of Python or Dask differ.
         """
         client = _connect_client(self._scheduler, wait_s, self._trusts_network)
-        self._client = self._open_client.enter_context(client)
+        self._client = self._client_stack.enter_context(client)
         _check_protected(client.scheduler_info()["address"], self._trusts_network)
         with contextlib.suppress(TimeoutError):
             client.wait_for_workers(self._count, timeout=wait_s)
@@ -202,7 +202,7 @@ class DaskEngine:
 
     def close(self) -> None:
         """Close Dask's client, so that Dask releases all actors."""
-        self._open_client.close()
+        self._client_stack.close()
 
 
 def _connect_client(scheduler: str, wait_s: float, trusts_network: bool) -> Any:
@@ -218,7 +218,7 @@ def _connect_client(scheduler: str, wait_s: float, trusts_network: bool) -> Any:
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     try:
-        return Client(address, timeout=_CONNECT_S)
+        return Client(address, timeout=_CONNECT_TIMEOUT_S)
     except (OSError, TypeError, RuntimeError) as error:
         # A TypeError means that there is no certificate for tls://.
         raise HostError(f"{scheduler}: {error}") from error
@@ -239,7 +239,7 @@ def _scheduler_address(scheduler: str, wait_s: float) -> str:
                     f"{scheduler}: expected the file that `dask scheduler --scheduler-file` writes "
                     f"({error})"
                 ) from error
-        time.sleep(_POLL_S)
+        time.sleep(_POLL_INTERVAL_S)
     return scheduler
 
 
@@ -250,7 +250,7 @@ def _check_protected(address: str, trusts_network: bool) -> None:
     trusts the network.
     """
     parts = urlsplit(address)
-    if not (parts.scheme == "tls" or parts.hostname in _LOOPBACK or trusts_network):
+    if not (parts.scheme == "tls" or parts.hostname in _LOOPBACK_HOSTS or trusts_network):
         raise HostError(
             f"whoever reaches {address} can run programs on its hosts; "
             "expected tls://, or --cluster-trust-network in a network that you trust"

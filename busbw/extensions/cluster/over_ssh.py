@@ -102,7 +102,7 @@ class SshEngine:
     environment: Mapping[str, str] = field(default_factory=dict)
     shares_machines: bool = False
 
-    def join(self, wait_s: float) -> Sequence[str]:
+    def connect_hosts(self, wait_s: float) -> Sequence[str]:
         """Return the names of the hosts, without waiting: ssh needs no preparation."""
         return self.hosts
 

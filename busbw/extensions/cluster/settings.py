@@ -17,11 +17,11 @@ from typing import Any
 
 from busbw import storage
 from busbw.driver.bundle import Bundle
-from busbw.driver.transport import Hosts
+from busbw.driver.transport import RemoteHosts
 from busbw.frameworks import FRAMEWORKS
 from busbw.hardware import has_tpu_chips
 from busbw.model import variables
-from busbw.model.words import Device
+from busbw.model.words import DeviceClass
 from busbw.session.option import expand_home
 from busbw.session.options import Options
 from busbw.storage import reraise_as
@@ -30,8 +30,8 @@ from busbw.storage import reraise_as
 HOST_NAMES_VARIABLE = "TPU_WORKER_HOSTNAMES"
 ENDPOINTS_ATTRIBUTE = "worker-network-endpoints"
 # The variable, and its value, by which a user tells this host to use only its own chips.
-_ONLY_OWN_CHIPS = ("TPU_PROCESS_BOUNDS", "1,1,1")
-_SKIP_METADATA = "TPU_SKIP_MDS_QUERY"
+_ONLY_OWN_CHIPS_VARIABLE = ("TPU_PROCESS_BOUNDS", "1,1,1")
+_SKIP_METADATA_VARIABLE = "TPU_SKIP_MDS_QUERY"
 _METADATA_URL = "http://metadata.google.internal/computeMetadata/v1/instance/attributes/"
 _METADATA_TIMEOUT_S = 2.0
 
@@ -72,11 +72,11 @@ def find_slice_hosts(
             if environment variables decide.
 
     """
-    name, only_own_chips = _ONLY_OWN_CHIPS
+    name, only_own_chips = _ONLY_OWN_CHIPS_VARIABLE
     if environment.get(name) == only_own_chips:
         return (), name
     names = _split_names(environment.get(HOST_NAMES_VARIABLE, ""))
-    if names or environment.get(_SKIP_METADATA) or not has_chips():
+    if names or environment.get(_SKIP_METADATA_VARIABLE) or not has_chips():
         return names, HOST_NAMES_VARIABLE
     # An endpoint is such as ``unknown:unknown:10.0.0.2``; its third field is the address.
     endpoints = _split_names(read_metadata(ENDPOINTS_ATTRIBUTE))
@@ -95,7 +95,7 @@ _TPU_SLICE = "tpu"
 _HOST_NAME = re.compile(r"(?!-)[A-Za-z0-9_.@:%/\[\]-]{1,255}")
 
 
-def hosts_of(values: Mapping[str, Any], environment: Mapping[str, str]) -> Hosts | None:
+def hosts_of(values: Mapping[str, Any], environment: Mapping[str, str]) -> RemoteHosts | None:
     """Return the Hosts on which a session measures; None without --hosts and --cluster.
 
     `values` maps the names of options, such as ``host_python``, to their values. `environment` are
@@ -154,7 +154,7 @@ def _read_host_file(name: str) -> tuple[str, ...]:
     return hosts
 
 
-def _read_ssh_hosts(values: Mapping[str, Any], environment: Mapping[str, str]) -> Hosts:
+def _read_ssh_hosts(values: Mapping[str, Any], environment: Mapping[str, str]) -> RemoteHosts:
     """Return the Hosts of --hosts, from the same arguments as `hosts_of`.
 
     Raises ValueError if the option is wrong, or if the hosts cannot share --processes equally.
@@ -180,7 +180,7 @@ def _read_ssh_hosts(values: Mapping[str, Any], environment: Mapping[str, str]) -
         )
         return ClusterTransport(bundle, engine)
 
-    return Hosts(count=count, make_transport=make_transport)
+    return RemoteHosts(count=count, make_transport=make_transport)
 
 
 def forwarded_variables(
@@ -195,7 +195,7 @@ def forwarded_variables(
     return {name: environment[name] for name in sorted(names) if name in environment}
 
 
-def _read_dask_hosts(values: Mapping[str, Any], environment: Mapping[str, str]) -> Hosts:
+def _read_dask_hosts(values: Mapping[str, Any], environment: Mapping[str, str]) -> RemoteHosts:
     """Return the Hosts of --cluster, from the same arguments as `hosts_of`.
 
     Raises ValueError without --processes, which is the number of Dask workers.
@@ -207,7 +207,7 @@ def _read_dask_hosts(values: Mapping[str, Any], environment: Mapping[str, str]) 
     if count is None:
         raise ValueError("--cluster: expected --processes=N, the number of Dask workers")
     trusts_network = bool(values.get("cluster_trust_network"))
-    return Hosts(
+    return RemoteHosts(
         count=count,
         make_transport=lambda bundle: ClusterTransport(
             bundle, DaskEngine(values["cluster"], count, trusts_network=trusts_network)
@@ -222,7 +222,7 @@ def check_can_measure_alone(options: Options, has_chips: bool) -> None:
     for scripted frameworks, or if the options name hosts.
     """
     is_scripted = all(FRAMEWORKS[name].is_scripted for name in options.frameworks)
-    may_be_tpu = options.device is Device.TPU or (options.device is None and has_chips)
+    may_be_tpu = options.device is DeviceClass.TPU or (options.device is None and has_chips)
     if is_scripted or options.remote is not None or not may_be_tpu:
         return
     names, source = find_slice_hosts(os.environ, has_chips=lambda: has_chips)

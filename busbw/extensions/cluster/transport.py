@@ -28,16 +28,16 @@ from execnet.gateway_socket import SocketIO
 from busbw import storage, wire
 from busbw.driver.bundle import MAIN_CODE, PACKAGE_FOLDER, Bundle
 from busbw.driver.transport import (
-    Ending,
-    Exit,
+    EndMethod,
     HostError,
     HostLostError,
     HostsTransport,
     Worker,
+    WorkerExit,
     WorkerSpec,
 )
 from busbw.model.launch import LaunchId
-from busbw.model.machine import Cluster, ClusterMember, cluster_members
+from busbw.model.machine import GroupMember, ProcessGroup, group_members
 
 from . import bootstrap
 from .host import HEARTBEAT_S, StartRequest
@@ -82,7 +82,7 @@ class _LinkIO(SocketIO):
         self.execmodel = get_execmodel("thread")
 
 
-class ClusterHost:
+class HostConnection:
     """The session's connection to a Host (busbw's process on another host).
 
     `link` is the connection to a Python on the host `name`. `first_message` is the message from
@@ -187,8 +187,8 @@ class ClusterTransport(HostsTransport):
         self._engine = engine
         self._first_message = (dict(engine.environment), host_files(bundle))
         self._links: list[Link] = []
-        self._hosts: list[ClusterHost] = []
-        self._locked: set[int] = set()
+        self._hosts: list[HostConnection] = []
+        self._locked_indices: set[int] = set()
         self._host_indices: tuple[int, ...] = ()
         self._is_closed = threading.Event()
 
@@ -198,8 +198,8 @@ class ClusterTransport(HostsTransport):
         part._host_indices = tuple(indices)
         return part
 
-    def join(self, wait_s: float) -> None:
-        names = self._engine.join(wait_s)
+    def connect_hosts(self, wait_s: float) -> None:
+        names = self._engine.connect_hosts(wait_s)
         threading.Thread(target=self._send_heartbeats, daemon=True).start()
         with ThreadPoolExecutor(len(names)) as pool, contextlib.ExitStack() as stack:
             # After an error the links are closed, because the other threads wait for them.
@@ -230,7 +230,7 @@ class ClusterTransport(HostsTransport):
         for index, host in enumerate(self._hosts):
             if host.machine not in machines:
                 machines.add(host.machine)
-                self._locked.add(index)
+                self._locked_indices.add(index)
                 _lock_host(host, wait_s, report)
 
     def close(self) -> None:
@@ -241,7 +241,7 @@ class ClusterTransport(HostsTransport):
             link.close()
         self._engine.close()
 
-    def cluster_members(self, cluster: Cluster) -> tuple[ClusterMember, ...]:
+    def group_members(self, cluster: ProcessGroup) -> tuple[GroupMember, ...]:
         hosts = [self._reachable_host(index) for index in self._host_indices]
         count = cluster.processes // len(hosts)
         requested = [
@@ -252,10 +252,10 @@ class ClusterTransport(HostsTransport):
             for host, channel in requested
             for port in host.receive_answer(channel)
         ]
-        return cluster_members(cluster, addresses, len({host.machine for host in hosts}))
+        return group_members(cluster, addresses, len({host.machine for host in hosts}))
 
     def start(
-        self, worker_spec: WorkerSpec, launch: LaunchId, member: ClusterMember | None
+        self, worker_spec: WorkerSpec, launch: LaunchId, member: GroupMember | None
     ) -> Worker:
         """Start a worker, without waiting for it, on the host to which `member` belongs.
 
@@ -268,16 +268,16 @@ class ClusterTransport(HostsTransport):
         request = StartRequest(worker_spec=worker_spec, launch=launch, member=member)
         return RemoteWorker(self._reachable_host(self._host_indices[index]), request)
 
-    def _connect_host(self, name: str) -> ClusterHost:
+    def _connect_host(self, name: str) -> HostConnection:
         """Connect to the host `name`, and start a Host there. Raises HostError if this fails."""
         try:
             link = self._engine.connect(name, _CONNECT_TIMEOUT_S)
         except OSError as error:
             raise HostError(f"{name}: {error}") from error
         self._links.append(link)
-        return ClusterHost(name, link, self._first_message)
+        return HostConnection(name, link, self._first_message)
 
-    def _reachable_host(self, index: int) -> ClusterHost:
+    def _reachable_host(self, index: int) -> HostConnection:
         """Return the connection to the host `index`, after connecting again if the host was lost.
 
         Raises HostLostError if the host cannot be reached again.
@@ -286,7 +286,7 @@ class ClusterTransport(HostsTransport):
         if host.lost:
             try:
                 host = self._connect_host(host.name)
-                if index in self._locked:
+                if index in self._locked_indices:
                     _lock_host(host, _CONNECT_TIMEOUT_S)
             except HostError as error:
                 raise HostLostError(f"{self._hosts[index].lost}; then {error}") from error
@@ -305,7 +305,7 @@ class ClusterTransport(HostsTransport):
 
 
 def _lock_host(
-    host: ClusterHost, wait_s: float, report: Callable[[str], None] = lambda text: None
+    host: HostConnection, wait_s: float, report: Callable[[str], None] = lambda text: None
 ) -> None:
     """Lock the machine of a host until this session ends.
 
@@ -326,14 +326,14 @@ class RemoteWorker(Worker):
     the descriptor of the socket becomes readable.
     """
 
-    def __init__(self, host: ClusterHost, request: StartRequest) -> None:
+    def __init__(self, host: HostConnection, request: StartRequest) -> None:
         super().__init__(request.launch)
         self.host = host.name
         self._cluster_host = host
-        self._socket, self._signals = socket.socketpair()
+        self._socket, self._wake_sender = socket.socketpair()
         # Bytes of a reply, the text of an Exit, or whether the process is stopped; None ends them.
         self._messages: queue.SimpleQueue[bytes | str | bool | None] = queue.SimpleQueue()
-        self._exit: Exit | None = None
+        self._exit: WorkerExit | None = None
         self._channel = host.send_request("run_worker", json.dumps(wire.to_json(request)))
         if self._channel is None:
             self._queue_message(None)
@@ -355,14 +355,14 @@ class RemoteWorker(Worker):
     def read(self) -> bytes:
         return self._next_message(bytes) or b""
 
-    def request_end(self, ending: Ending) -> None:
+    def request_end(self, ending: EndMethod) -> None:
         self._send_message(ending.value)
 
-    def wait(self) -> Exit:
+    def wait(self) -> WorkerExit:
         self._next_message(type(None))
         self._socket.close()
-        self._signals.close()
-        return self._exit or Exit(exit_code=None, host_loss=self._cluster_host.lost)
+        self._wake_sender.close()
+        return self._exit or WorkerExit(exit_code=None, lost_host_text=self._cluster_host.lost)
 
     def _send_message(self, message: bytes | str | None) -> None:
         """Send a message; ignore errors, because a queued message says that the process ended."""
@@ -375,7 +375,7 @@ class RemoteWorker(Worker):
         self._messages.put(message)
         # Sending fails if `wait` has already closed the socket.
         with contextlib.suppress(OSError):
-            self._signals.send(b".")
+            self._wake_sender.send(b".")
 
     def _next_message(self, kind: type, timeout_s: float = _ANSWER_TIMEOUT_S) -> Any:
         """Return the next message of the type `kind`, and discard other messages before it.
@@ -393,7 +393,7 @@ class RemoteWorker(Worker):
             if message is None:
                 self._cluster_host.disconnect()
             elif isinstance(message, str):
-                self._exit = wire.from_json(Exit, json.loads(message), "exit")
+                self._exit = wire.from_json(WorkerExit, json.loads(message), "exit")
             elif isinstance(message, kind):
                 return message
         return None

@@ -24,7 +24,7 @@ from busbw.model.case import Case
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.machine import EnvironmentKey
 from busbw.session.machine import python_of
-from busbw.session.option import cache_folder, usage_error
+from busbw.session.option import as_usage_error, cache_folder
 from busbw.session.options import Options
 from busbw.session.state import CollectedSession
 
@@ -67,7 +67,7 @@ def compile_cache_folder(options: Options) -> Path | None:
     Raises UsageError if --compile-cache names no folder that can be written.
     """
     text = options.extra.get("compile_cache", "")
-    with usage_error(ValueError, where="--compile-cache: "):
+    with as_usage_error(ValueError, where="--compile-cache: "):
         folder = None if text == "none" else cache_folder(text)
         if folder is not None:
             storage.check_writable_folder(folder)
@@ -105,7 +105,7 @@ def download_libtpu(version: str, cache: Path | None) -> Path:
     Raises UsageError, with the message of uv, if the version cannot be downloaded, or if `cache` is
     None.
     """
-    with usage_error(ImportError, ValueError, where=f"--libtpu={version}: "):
+    with as_usage_error(ImportError, ValueError, where=f"--libtpu={version}: "):
         # The extension that builds stacks may be deleted: only a download needs it.
         from busbw.extensions.stacks import uv
 
@@ -121,7 +121,7 @@ def download_libtpu(version: str, cache: Path | None) -> Path:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class CompileJob:
     """A case to compile for a topology.
 
     Attributes:
@@ -141,7 +141,7 @@ class Job:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Compilation(CollectedSession):
+class CompilingSession(CollectedSession):
     """A session that compiles: its cases, its compilers, and the programs so far.
 
     Attributes:
@@ -154,7 +154,7 @@ class Compilation(CollectedSession):
     """
 
     specs: tuple[CompileSpec, ...]
-    jobs: Mapping[CompileSpec, Job]
+    jobs: Mapping[CompileSpec, CompileJob]
     compilers: Mapping[tuple[str, str], Compiler]
     results: Mapping[CompileSpec, CompiledProgram | Failure] = field(default_factory=dict)
 
@@ -178,11 +178,13 @@ class ParallelCompiler:
     timeout_s: float
     cache: Path | None = None
     # The workers, by the number of the thread that uses them and the label of the compiler.
-    _groups: dict[tuple[int, str], Group] = field(default_factory=dict)
+    _worker_groups: dict[tuple[int, str], Group] = field(default_factory=dict)
     _launch_numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
-    def describe_compilers(self, compiler: str, topologies: Sequence[Topology]) -> list[Compiler]:
-        """Return, for each of `topologies`, the compiler with the label `compiler`.
+    def describe_compilers(
+        self, compiler_label: str, topologies: Sequence[Topology]
+    ) -> list[Compiler]:
+        """Return, for each of `topologies`, the compiler with the label `compiler_label`.
 
         If no worker answers, the field `missing` of the returned Compiler contains the reason.
         """
@@ -190,13 +192,13 @@ class ParallelCompiler:
         with self.executor:
             for topology in topologies:
                 request = Request("describe", Compiler, {"topology": topology})
-                answer = self._ask_worker(compiler, request, "starting the compiler")
+                answer = self._ask_worker(compiler_label, request, "starting the compiler")
                 if isinstance(answer, Failure):
                     answer = Compiler(topology=topology.name, missing=answer.message)
                 compilers.append(answer)
         return compilers
 
-    def compile_jobs(self, jobs: Sequence[Job]) -> list[CompiledProgram | Failure]:
+    def compile_jobs(self, jobs: Sequence[CompileJob]) -> list[CompiledProgram | Failure]:
         """Compile all jobs, and return their results in the order of the jobs.
 
         All workers are stopped at the end, also after an error or an interrupt.
@@ -211,7 +213,7 @@ class ParallelCompiler:
                 self.executor.stop()
                 raise
 
-    def _compile_job(self, job: Job) -> CompiledProgram | Failure:
+    def _compile_job(self, job: CompileJob) -> CompiledProgram | Failure:
         """Let the worker of this thread compile `job`; return the program, or why it failed."""
         cache = str(self.cache) if self.cache else ""
         values = {"topology": job.topology, "case": job.case, "cache": cache}
@@ -219,23 +221,26 @@ class ParallelCompiler:
             job.compiler, Request("compile", CompiledProgram, values), "compiling"
         )
 
-    def _ask_worker(self, compiler: str, request: Request[T], activity: str) -> T | Failure:
+    def _ask_worker(self, compiler_label: str, request: Request[T], activity: str) -> T | Failure:
         """Send `request` to this thread's worker, and return the reply, or why there is no reply.
 
         Each thread has a worker for each compiler. If the worker has ended, a new worker is
         started.
 
         Args:
-            compiler: The label of the worker's compiler.
+            compiler_label: The label of the worker's compiler.
             request: The request to the worker.
             activity: The activity of the worker, for messages, such as ``compiling``.
 
         """
-        thread_and_compiler = threading.get_ident(), compiler
-        if thread_and_compiler not in self._groups or self._groups[thread_and_compiler].has_ended:
+        thread_and_compiler = threading.get_ident(), compiler_label
+        if (
+            thread_and_compiler not in self._worker_groups
+            or self._worker_groups[thread_and_compiler].has_ended
+        ):
             launch = LaunchId(name=f"compile-{next(self._launch_numbers)}")
-            group = self.executor.open_group(self.worker_specs[compiler], launch)
+            group = self.executor.open_group(self.worker_specs[compiler_label], launch)
             if isinstance(group, Failure):
                 return group
-            self._groups[thread_and_compiler] = group
-        return self._groups[thread_and_compiler].ask(request, self.timeout_s, activity)
+            self._worker_groups[thread_and_compiler] = group
+        return self._worker_groups[thread_and_compiler].ask(request, self.timeout_s, activity)

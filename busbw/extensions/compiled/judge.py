@@ -39,13 +39,13 @@ class CompileJudgingSettings:
     Attributes:
         requires_baselines: Whether a case without a comparable baseline fails.
         accepts_changes: Whether a changed algorithm is no failure.
-        is_stored: Whether the program is going to be stored, so that no difference fails.
+        will_be_stored: Whether the program is going to be stored, so that no difference fails.
 
     """
 
     requires_baselines: bool = False
     accepts_changes: bool = False
-    is_stored: bool = False
+    will_be_stored: bool = False
 
 
 def judge_compiled_case(
@@ -109,12 +109,12 @@ def _judge_failure(
         is_unexpected, reason = False, f"expected, as with {baseline.release}"
     else:
         is_unexpected, reason = True, f"it compiled with {baseline.release}"
-    failed = is_unexpected and not settings.is_stored
+    failed = is_unexpected and not settings.will_be_stored
     return replace(
         verdict,
         outcome=Outcome.OUT_OF_MEMORY,
         failed=failed,
-        expected=settings.is_stored or (baseline is not None and not failed),
+        expected=settings.will_be_stored or (baseline is not None and not failed),
         text=f"{text}; {reason}",
     )
 
@@ -127,7 +127,7 @@ def _judge_program(
     settings: CompileJudgingSettings,
 ) -> CompiledVerdict:
     """Return `verdict`, completed by the comparison of the program `now` with `baseline`."""
-    requires_baselines = settings.requires_baselines and not settings.is_stored
+    requires_baselines = settings.requires_baselines and not settings.will_be_stored
     if baseline is None:
         text = f"{now.algorithm_text}; nothing to compare with"
         return replace(verdict, outcome=Outcome.NO_BASELINE, failed=requires_baselines, text=text)
@@ -141,7 +141,7 @@ def _judge_program(
     differences = tuple(
         replace(
             change,
-            fails=not settings.is_stored
+            fails=not settings.will_be_stored
             and (change.name in _MEMORY_FIELDS or not settings.accepts_changes),
         )
         for change in program_differences(baseline.compiled, now)
@@ -197,7 +197,7 @@ def _property_texts(program: CompiledProgram) -> dict[str, str]:
         "collectives": _counts_text(program.collectives),
         "groups": program.groups,
         "started apart": "yes" if program.starts else "no",
-        "in each turn of the loop beside it": _counts_text(program.around),
+        "beside the collective in each turn of the loop": _counts_text(program.around),
         "once in a call": _counts_text(program.around_loop),
     }
 

@@ -17,20 +17,20 @@ from busbw.model.verdict import Verdict
 from busbw.model.words import FailureKind, Outcome
 from busbw.report.session import written_baseline_tables
 from busbw.report.table import attributes_or_none
-from busbw.session.accept import accept_baselines
+from busbw.session.accept import write_requested_baselines
 from busbw.session.command_line import how_to_install, shipped_folder
 from busbw.session.measure import Display
-from busbw.session.option import UsageError, usage_error
+from busbw.session.option import UsageError, as_usage_error
 from busbw.session.options import Options
-from busbw.session.record import is_named_csv, write_outputs
-from busbw.session.run import Mode, Tables
+from busbw.session.record import has_csv_suffix, write_outputs
+from busbw.session.run import Mode, TablesAndLegend
 from busbw.session.state import CollectedSession, JudgedSession
 from busbw.storage import OutputError
 
 from . import results
 from .compilers import (
-    Compilation,
-    Job,
+    CompileJob,
+    CompilingSession,
     ParallelCompiler,
     compile_cache_folder,
     compiler_labels,
@@ -48,7 +48,7 @@ from .worker import (
 )
 
 # The frameworks whose programs can be compiled for a topology; the first is the default.
-_COMPILING_FRAMEWORKS = ("jax", "fake")
+_SUPPORTED_FRAMEWORKS = ("jax", "fake")
 
 
 def mode_of(options: Options) -> Mode | None:
@@ -62,7 +62,7 @@ def mode_of(options: Options) -> Mode | None:
     frameworks = tuple(
         name
         for name in options.frameworks
-        if options.names_frameworks or name == _COMPILING_FRAMEWORKS[0]
+        if options.names_frameworks or name == _SUPPORTED_FRAMEWORKS[0]
     )
     if not frameworks:
         raise UsageError(f"--topology: jax is not installed here; {how_to_install('jax')}")
@@ -76,20 +76,20 @@ def mode_of(options: Options) -> Mode | None:
         select_specs=_select_specs,
         run_cases=compile_and_judge,
         write_files=lambda judged_session: write_outputs(
-            accept_baselines(judged_session, accept_programs), results_json
+            write_requested_baselines(judged_session, accept_programs), results_json
         ),
         tables=_tables_of,
-        case_properties=_junit_properties,
+        make_junit_properties=_junit_properties,
     )
 
 
 def _check_options(options: Options) -> None:
     """Raise UsageError if the value of an option cannot be used with --topology."""
-    if options.names_frameworks and not set(options.frameworks) <= set(_COMPILING_FRAMEWORKS):
+    if options.names_frameworks and not set(options.frameworks) <= set(_SUPPORTED_FRAMEWORKS):
         raise UsageError(
             f"--frameworks: expected jax with --topology, got {','.join(options.frameworks)!r}"
         )
-    if "results" in options.outputs and is_named_csv(options.outputs["results"].name):
+    if "results" in options.outputs and has_csv_suffix(options.outputs["results"].name):
         raise UsageError("--results: expected a JSON file with --topology: a table has times")
     if len(compiler_labels(options)) > 1 and options.update_baselines:
         raise UsageError("--update-baselines: with several --libtpu it is not clear whose")
@@ -126,7 +126,7 @@ def program_spec(framework: str, source: str) -> CaseSpec:
     )
 
 
-def _tables_of(judged_session: JudgedSession, verbose: bool) -> Tables:
+def _tables_of(judged_session: JudgedSession, verbose: bool) -> TablesAndLegend:
     """Return the tables of the compiled programs, without lines that explain the tables."""
     return compiled_tables(compiled_verdicts(judged_session)), ()
 
@@ -155,7 +155,7 @@ def compile_and_judge(
     not be written.
     """
     options = collected_session.options
-    parallel = ParallelCompiler(
+    parallel_compiler = ParallelCompiler(
         executor=executor,
         worker_specs=compiler_worker_specs(options),
         worker_count=len(os.sched_getaffinity(0)),
@@ -163,16 +163,16 @@ def compile_and_judge(
         cache=compile_cache_folder(options),
     )
     specs = tuple(spec for spec in collected_session.specs if isinstance(spec, CompileSpec))
-    compilers = _find_compilers(parallel, specs, options.extra["topology"])
-    jobs = _find_jobs(options, specs, compilers)
+    compilers = _find_compilers(parallel_compiler, specs, options.extra["topology"])
+    jobs = _make_jobs(options, specs, compilers)
     for compiler in compilers.values():
         release = compiler.release or f"none ({compiler.missing})"
         display.write_line(f"busbw compiler for {compiler.topology}: {release}")
     display.show_status(f"busbw: compiling {len(jobs)} programs")
-    results = parallel.compile_jobs(list(jobs.values()))
+    results = parallel_compiler.compile_jobs(list(jobs.values()))
     return judge_programs(
         convert_to(
-            Compilation,
+            CompilingSession,
             collected_session,
             specs=specs,
             compilers=compilers,
@@ -183,7 +183,9 @@ def compile_and_judge(
 
 
 def _find_compilers(
-    parallel: ParallelCompiler, specs: Sequence[CompileSpec], topologies: Sequence[Topology]
+    parallel_compiler: ParallelCompiler,
+    specs: Sequence[CompileSpec],
+    topologies: Sequence[Topology],
 ) -> dict[tuple[str, str], Compiler]:
     """Return the compilers of the selected topologies, by (compiler label, topology name).
 
@@ -195,7 +197,7 @@ def _find_compilers(
     compilers = {
         (label, compiler.topology): compiler
         for label in dict.fromkeys(spec.compiler for spec in specs)
-        for compiler in parallel.describe_compilers(label, selected)
+        for compiler in parallel_compiler.describe_compilers(label, selected)
     }
     supported_names = {name for (_, name), compiler in compilers.items() if not compiler.missing}
     for (_, name), compiler in compilers.items():
@@ -204,31 +206,31 @@ def _find_compilers(
     return compilers
 
 
-def _find_jobs(
+def _make_jobs(
     options: Options,
     specs: Sequence[CompileSpec],
     compilers: Mapping[tuple[str, str], Compiler],
-) -> dict[CompileSpec, Job]:
+) -> dict[CompileSpec, CompileJob]:
     """Return a job for each case whose compiler supports the topology, with the stored program.
 
     `compilers` maps (compiler label, topology name) to the compiler. Raises UsageError if a
     topology cannot run a case, if a baseline cannot be read, or if accepted programs could not be
     written.
     """
-    jobs: dict[CompileSpec, Job] = {}
+    jobs: dict[CompileSpec, CompileJob] = {}
     topologies = {topology.name: topology for topology in options.extra["topology"]}
     roots = (options.baselines, shipped_folder("baselines"))
     # Compiling may take long: files are checked first, so that a damaged file is reported early.
-    with usage_error(document.BaselineError, OutputError, OSError):
+    with as_usage_error(document.BaselineError, OutputError, OSError):
         for spec in specs:
             devices = compilers[spec.compiler, spec.topology].devices
             if devices is None:
                 continue
-            with usage_error(GridError, where=f"--topology={spec.topology}: "):
+            with as_usage_error(GridError, where=f"--topology={spec.topology}: "):
                 case, key = case_on(spec, devices)
             # The program that busbw ships is compared with if the user has stored no program.
             stored = (results.find_program(root, key, case) for root in roots)
-            jobs[spec] = Job(
+            jobs[spec] = CompileJob(
                 case=case,
                 topology=topologies[spec.topology],
                 compiler=spec.compiler,
@@ -237,7 +239,7 @@ def _find_jobs(
             )
         if options.writes_baselines:
             keys_and_cases = [(job.key, job.case) for job in jobs.values()]
-            store.check_writable(options.baselines / results.FOLDER, keys_and_cases)
+            store.check_writable(options.baselines / results.BASELINE_FOLDER, keys_and_cases)
     return jobs
 
 
@@ -247,11 +249,13 @@ def case_on(spec: CompileSpec, devices: DeviceSet) -> tuple[Case, EnvironmentKey
     The devices need not be attached. Raises GridError if the devices cannot run the case, for
     example if the mesh of the case does not fit their hosts.
     """
-    target = grid.Target(device=devices.device, reason="", device_sets={spec.framework: devices})
-    return grid.case_and_key(spec, target)
+    target = grid.MeasuredDevices(
+        device=devices.device, reason="", device_sets={spec.framework: devices}
+    )
+    return grid.resolve_case_without_hosts(spec, target)
 
 
-def judge_programs(compilation: Compilation) -> JudgedSession:
+def judge_programs(compilation: CompilingSession) -> JudgedSession:
     """Return the session with the verdict on each case.
 
     The programs of the first compiler are compared with the baselines. The programs of each further
@@ -300,7 +304,7 @@ def _judging_settings(
     return CompileJudgingSettings(
         requires_baselines=options.require_baselines and is_first,
         accepts_changes="accept_compiled_changes" in options.extra,
-        is_stored=update == "all" or (update == "new" and baseline is None),
+        will_be_stored=update == "all" or (update == "new" and baseline is None),
     )
 
 
@@ -329,7 +333,7 @@ def accept_programs(judged_session: JudgedSession) -> JudgedSession:
     stored, too. Failed cases are not stored.
     """
     compilation = judged_session.observations
-    if not isinstance(compilation, Compilation):
+    if not isinstance(compilation, CompilingSession):
         return judged_session
     update, date = judged_session.options.update_baselines, compilation.date
     accepted: list[tuple[EnvironmentKey, CompiledBaseline]] = []

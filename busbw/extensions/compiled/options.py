@@ -56,7 +56,7 @@ TOPOLOGY = Option(
         *("memory_limit", "accept_regression", "prune_baselines", "soak", "require_signature"),
         *extensions.declared_names("VIEWS"),
     ),
-    because="which measures nothing",
+    exclusion_reason="which measures nothing",
 )
 LIBTPU = Option(
     name="libtpu",

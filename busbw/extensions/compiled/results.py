@@ -16,22 +16,22 @@ from pathlib import Path, PurePath
 
 from busbw import storage, wire
 from busbw.baselines import store
-from busbw.baselines.document import StoredFile, StoredLine, read_stored_file, stored_text
+from busbw.baselines.document import StoredFile, StoredLine, read_stored_file, stored_file_text
 from busbw.extensions.program.report import collectives_table
 from busbw.model.case import Case, CaseSpec, convert_to
 from busbw.model.field_types import Date, parse_moment
 from busbw.model.launch import Failure
 from busbw.model.machine import EnvironmentKey
 from busbw.model.words import Outcome, bytes_text, payload_text
-from busbw.report.conclusion import BOLD, QUIET_OUTCOMES, verdict_markup
+from busbw.report.conclusion import BOLD, OUTCOMES_WITHOUT_REASON, verdict_markup
 from busbw.report.reading import SessionDescription, SessionRecord, check_collective
 from busbw.report.results import SessionDocument, abbreviate_homes
 from busbw.report.session import ChangeRow
 from busbw.report.table import Column, Row, Table, TextLine, attributes_or_none
-from busbw.session.record import document_head
+from busbw.session.record import common_result_fields
 from busbw.session.state import JudgedSession
 
-from .compilers import Compilation
+from .compilers import CompilingSession
 from .worker import (
     CompiledBaseline,
     CompiledComparison,
@@ -41,9 +41,9 @@ from .worker import (
     CompileSpec,
 )
 
-FOLDER = "compiled"
+BASELINE_FOLDER = "compiled"
 
-_DOCUMENT = "busbw compiled baselines"
+_BASELINE_DOCUMENT = "busbw compiled baselines"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,7 +72,7 @@ class ProgramFile(StoredFile):
 
     """
 
-    document: str = _DOCUMENT
+    document: str = _BASELINE_DOCUMENT
     entries: tuple[ProgramLine, ...]
 
 
@@ -85,14 +85,14 @@ def read_programs(path: Path) -> tuple[ProgramFile, StoredPrograms]:
 
     Raises BaselineError if the file cannot be read or is not a file of programs.
     """
-    stored, cases = read_stored_file(path, ProgramFile, _DOCUMENT)
+    stored, cases = read_stored_file(path, ProgramFile, _BASELINE_DOCUMENT)
     return stored, {
         case.line_key: convert_to(CompiledBaseline, line, case=case)
         for line, case in zip(stored.entries, cases)
     }
 
 
-def file_text(key: EnvironmentKey, programs: StoredPrograms) -> str:
+def baseline_file_text(key: EnvironmentKey, programs: StoredPrograms) -> str:
     """Return the text of the file that stores `programs`, in the order of their keys.
 
     The order is fixed so that a review shows only the lines that changed. `key` is the environment
@@ -109,7 +109,7 @@ def file_text(key: EnvironmentKey, programs: StoredPrograms) -> str:
         for baseline in baselines
     )
     first = baselines[0].case
-    return stored_text(convert_to(ProgramFile, first, environment=key, entries=tuple(entries)))
+    return stored_file_text(convert_to(ProgramFile, first, environment=key, entries=tuple(entries)))
 
 
 def find_program(root: Path, key: EnvironmentKey, case: Case) -> CompiledBaseline | None:
@@ -118,7 +118,7 @@ def find_program(root: Path, key: EnvironmentKey, case: Case) -> CompiledBaselin
     `root` is the folder of baselines, and `key` the environment key of the case. Raises
     BaselineError if the file of the program cannot be read or is damaged.
     """
-    path = store.baseline_path(root / FOLDER, key, case)
+    path = store.baseline_path(root / BASELINE_FOLDER, key, case)
     return _read_stored(path, key, case).get(case.line_key)
 
 
@@ -153,7 +153,7 @@ def save_programs(
     changed: dict[Path, tuple[EnvironmentKey, StoredPrograms]] = {}
     with store.lock_for_writing(root):
         for key, new in accepted_programs:
-            path = store.baseline_path(root / FOLDER, key, new.case)
+            path = store.baseline_path(root / BASELINE_FOLDER, key, new.case)
             programs = changed[path][1] if path in changed else _read_stored(path, key, new.case)
             before = programs.get(new.case.line_key)
             if before is not None and replace(before, date=new.date) == new:
@@ -163,7 +163,7 @@ def save_programs(
         if changed:
             storage.remove_half_written_files(root)
         for path, (key, programs) in changed.items():
-            storage.write(path, file_text(key, programs))
+            storage.write(path, baseline_file_text(key, programs))
     return changes
 
 
@@ -187,7 +187,7 @@ def compiled_tables(verdicts: Sequence[CompiledVerdict]) -> list[Table]:
         tables.append(
             Table(
                 title=TextLine(name, BOLD),
-                columns=_COLUMNS[0 if alike[0].spec.is_sized else 1 :],
+                columns=_COLUMNS[0 if alike[0].spec.is_single_collective else 1 :],
                 rows=tuple(map(_compiled_row, alike)),
             )
         )
@@ -207,7 +207,7 @@ def _compiled_row(verdict: CompiledVerdict) -> Row:
     """Return the row of a case, with notes on its differences or the reason for its outcome."""
     program = verdict.program
     notes = tuple(TextLine(difference.text) for difference in program.differences)
-    if not notes and verdict.outcome not in QUIET_OUTCOMES:
+    if not notes and verdict.outcome not in OUTCOMES_WITHOUT_REASON:
         notes = (TextLine(verdict.text),)
     cells = {
         "payload_bytes": verdict.spec.payload_bytes,
@@ -217,11 +217,11 @@ def _compiled_row(verdict: CompiledVerdict) -> Row:
     return Row(cells, markup=verdict_markup(verdict), notes=notes)
 
 
-DOCUMENT = "busbw compiled results"
+RESULTS_DOCUMENT = "busbw compiled results"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CompiledCase:
+class CompiledCaseRecord:
     """A case in the document that `--results` writes with `--topology`.
 
     A field that is not listed here is the field of CompiledVerdict with the same name.
@@ -264,9 +264,9 @@ class CompiledResults(SessionDocument):
 
     """
 
-    document: str = DOCUMENT
+    document: str = RESULTS_DOCUMENT
     compilers: tuple[Compiler, ...]
-    cases: tuple[CompiledCase, ...]
+    cases: tuple[CompiledCaseRecord, ...]
 
 
 def results_json(judged_session: JudgedSession) -> str:
@@ -274,9 +274,9 @@ def results_json(judged_session: JudgedSession) -> str:
     programs = judged_session.observations
     document = wire.to_json(
         CompiledResults(
-            **document_head(judged_session),
+            **common_result_fields(judged_session),
             compilers=tuple(programs.compilers.values())
-            if isinstance(programs, Compilation)
+            if isinstance(programs, CompilingSession)
             else (),
             cases=tuple(map(compiled_case_of, compiled_verdicts(judged_session))),
         )
@@ -296,10 +296,10 @@ def compiled_verdicts(judged_session: JudgedSession) -> tuple[CompiledVerdict, .
     )
 
 
-def compiled_case_of(verdict: CompiledVerdict) -> CompiledCase:
+def compiled_case_of(verdict: CompiledVerdict) -> CompiledCaseRecord:
     """Return the case of the results document that contains the values of `verdict`."""
     return convert_to(
-        CompiledCase,
+        CompiledCaseRecord,
         verdict,
         id=verdict.spec.id,
         spec=convert_to(CaseSpec, verdict.spec),
@@ -346,7 +346,7 @@ def session_from(document: object, name: str) -> CompiledSessionRecord:
     `name` is the path of the file. Raises WireError if the document is not a valid document of a
     session with --topology.
     """
-    wire.check_document(document, DOCUMENT, "record it again with --results")
+    wire.check_document(document, RESULTS_DOCUMENT, "record it again with --results")
     results = wire.from_json(CompiledResults, document, "document")
     return convert_to(
         CompiledSessionRecord,
@@ -361,7 +361,7 @@ def session_from(document: object, name: str) -> CompiledSessionRecord:
     )
 
 
-def _verdict_from(compiled_case: CompiledCase, location: str) -> CompiledVerdict:
+def _verdict_from(compiled_case: CompiledCaseRecord, location: str) -> CompiledVerdict:
     """Return the verdict that a case of the results document contains.
 
     Raises WireError if the case is not valid. The message contains `location`, the place of the

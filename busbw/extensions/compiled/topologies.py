@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from busbw.hardware import CHIPS, Chip, chip_of
 from busbw.model.machine import mesh_shape
-from busbw.model.words import KIB, MIB, Device, choices_text
+from busbw.model.words import KIB, MIB, DeviceClass, choices_text
 
 from .worker import Topology
 
@@ -34,10 +34,10 @@ class Gpu:
         name: The beginning of the names of its topologies, such as ``h100``.
         device_kind: JAX's name for the chip.
         capability: The compute capability (major, minor).
-        multiprocessors: The number of streaming multiprocessors.
-        cache_bytes: The size of the L2 cache.
+        multiprocessor_count: The number of streaming multiprocessors.
+        l2_cache_bytes: The size of the L2 cache.
         memory_bytes: The size of the device memory, as the driver reports it.
-        memory_gb_per_s: The bandwidth of the device memory in GB/s (10^9 bytes per second).
+        memory_bandwidth_gb_per_s: The bandwidth of the device memory in GB/s (10^9 bytes/s).
         clock_ghz: The clock rate in GHz.
         max_gpus_per_host: The largest number of GPUs in a host.
 
@@ -46,10 +46,10 @@ class Gpu:
     name: str
     device_kind: str
     capability: tuple[int, int]
-    multiprocessors: int
-    cache_bytes: int
+    multiprocessor_count: int
+    l2_cache_bytes: int
     memory_bytes: int
-    memory_gb_per_s: int
+    memory_bandwidth_gb_per_s: int
     clock_ghz: float
     max_gpus_per_host: int = 8
 
@@ -64,12 +64,12 @@ class Gpu:
   name: "{self.device_kind}"
   device_vendor: "NVIDIA Corporation"
   cuda_compute_capability {{ major: {major} minor: {minor} feature_extension: {feature} }}
-  core_count: {self.multiprocessors}
+  core_count: {self.multiprocessor_count}
   fpus_per_core: {64 if is_ampere else 128}
   clock_rate_ghz: {self.clock_ghz:g}
   device_memory_size: {self.memory_bytes}
-  memory_bandwidth: {self.memory_gb_per_s * 10**9}
-  l2_cache_size: {self.cache_bytes}
+  memory_bandwidth: {self.memory_bandwidth_gb_per_s * 10**9}
+  l2_cache_size: {self.l2_cache_bytes}
   shared_memory_per_core: {shared_bytes}
   shared_memory_per_block_optin: {shared_bytes - KIB}
   shared_memory_per_block: {48 * 1024}
@@ -111,22 +111,22 @@ def _ranks_of_slice(chip: Chip, shape: str) -> int:
     return chip.devices_per_chip * math.prod(mesh_shape(shape))
 
 
-_USUAL_SLICES = tuple(
+_SLICES_OF_8_RANKS = tuple(
     f"{name}:{shape}"
     for name, chip in SLICED_CHIPS.items()
     for shape in chip.shapes
     if _ranks_of_slice(chip, shape) == 8
 )
-_USUAL_GPUS = tuple(f"{name}:8" for name in GPUS)
+_HOSTS_OF_8_GPUS = tuple(f"{name}:8" for name in GPUS)
 
 # Words that stand for a topology of each chip: slices with 8 ranks, and a host with 8 GPUs.
 TOPOLOGY_SETS = {
-    "all": (*_USUAL_SLICES, *_USUAL_GPUS),
-    "tpu": _USUAL_SLICES,
-    "gpu": _USUAL_GPUS,
+    "all": (*_SLICES_OF_8_RANKS, *_HOSTS_OF_8_GPUS),
+    "tpu": _SLICES_OF_8_RANKS,
+    "gpu": _HOSTS_OF_8_GPUS,
 }
 
-_GPU_COUNT = re.compile(r"(?:(?P<hosts>[1-9]\d?)x)?(?P<each>[1-9]\d?)")
+_GPU_LAYOUT = re.compile(r"(?:(?P<hosts>[1-9]\d?)x)?(?P<each>[1-9]\d?)")
 
 
 def parse_topologies(text: str) -> tuple[Topology, ...]:
@@ -164,7 +164,7 @@ def _slice_topology(name: str, chip: Chip, layout: str) -> Topology:
         raise ValueError(f"{name[:60]!r}: {chip.name} is known as {names}")
     return Topology(
         name=name,
-        device=Device.TPU,
+        device=DeviceClass.TPU,
         device_kind=chip.device_kind,
         layout=name,
         ranks=_ranks_of_slice(chip, layout),
@@ -178,7 +178,7 @@ def _gpu_topology(name: str, gpu: Gpu, layout: str) -> Topology:
     `layout` is the number of GPUs in a host, such as ``8``, or hosts x GPUs, such as ``2x8``.
     Raises ValueError for any other text, and for a number of GPUs that is too small or too large.
     """
-    match = _GPU_COUNT.fullmatch(layout)
+    match = _GPU_LAYOUT.fullmatch(layout)
     hosts, ranks_per_host = (int(match["hosts"] or 1), int(match["each"])) if match else (0, 0)
     if not 1 <= ranks_per_host <= gpu.max_gpus_per_host or hosts * ranks_per_host < 2:
         raise ValueError(
@@ -187,7 +187,7 @@ def _gpu_topology(name: str, gpu: Gpu, layout: str) -> Topology:
         )
     return Topology(
         name=name,
-        device=Device.GPU,
+        device=DeviceClass.GPU,
         device_kind=gpu.device_kind,
         layout=f"1x{hosts}x{ranks_per_host}",
         ranks=hosts * ranks_per_host,

@@ -30,7 +30,7 @@ from busbw.model.case import Case, CaseSpec, convert_to
 from busbw.model.field_types import Date, Natural
 from busbw.model.machine import DeviceSet
 from busbw.model.verdict import Verdict
-from busbw.model.words import Device, FailureKind, plural
+from busbw.model.words import DeviceClass, FailureKind, plural
 from busbw.worker import backends
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.backends.hlo import proof
@@ -60,7 +60,7 @@ class Topology:
     """
 
     name: str
-    device: Device
+    device: DeviceClass
     device_kind: str
     layout: str
     ranks: int
@@ -260,7 +260,7 @@ class LoweredProgram:
 _CACHE_FORMAT = 2
 
 
-def open_session(options: Any) -> ModuleType:
+def make_worker(options: Any) -> ModuleType:
     """Prepare the worker, and return the module that compiles for its framework: `worker_NAME`.
 
     Every request of the worker is passed this module. Raises MeasuringError if the framework is too
@@ -274,21 +274,23 @@ def open_session(options: Any) -> ModuleType:
     return importlib.import_module(f"{__name__}_{options.framework}")
 
 
-def describe(compiler: ModuleType, request: Mapping[str, Any]) -> Compiler:
+def describe_compiler(framework_module: ModuleType, request: Mapping[str, Any]) -> Compiler:
     """Return a description of the compiler for the topology in the request.
 
-    `compiler` is the module that compiles for the worker's framework, such as `worker_jax`. In a
-    worker without such a compiler, the field `missing` of the description says why.
+    `framework_module` is the module that compiles for the worker's framework, such as `worker_jax`.
+    In a worker without such a compiler, the field `missing` of the description says why.
     """
-    description: Compiler = compiler.describe_compiler(request_value(request, "topology", Topology))
+    description: Compiler = framework_module.describe_compiler(
+        request_value(request, "topology", Topology)
+    )
     return description
 
 
-def compile_case(compiler: Any, request: Mapping[str, Any]) -> CompiledProgram:
+def compile_case(framework_module: Any, request: Mapping[str, Any]) -> CompiledProgram:
     """Compile a case for a topology, and prove that the program contains the case's collective.
 
     Args:
-        compiler: The module that compiles for the worker's framework, such as `worker_jax`.
+        framework_module: The module that compiles for the worker's framework, such as `worker_jax`.
         request: The request, with the values `case`, `topology` and `cache`: the path of the folder
             of cached programs, or an empty text to cache nothing.
 
@@ -302,8 +304,8 @@ def compile_case(compiler: Any, request: Mapping[str, Any]) -> CompiledProgram:
     """
     cache, case = request_value(request, "cache", str), request_value(request, "case", Case)
     topology = request_value(request, "topology", Topology)
-    lowered: LoweredProgram = compiler.lower_case(case, topology)
-    name = cache and _cached_name(lowered, topology, compiler.describe_compiler(topology))
+    lowered: LoweredProgram = framework_module.lower_case(case, topology)
+    name = cache and _cached_name(lowered, topology, framework_module.describe_compiler(topology))
     optimized = _load_or_compile(lowered, Path(cache) / name if cache else None)
     program = _describe_program(case, topology, lowered, optimized)
     if topology.memory_bytes is not None and optimized.needed_bytes > topology.memory_bytes:
@@ -318,7 +320,7 @@ def compile_case(compiler: Any, request: Mapping[str, Any]) -> CompiledProgram:
     return program
 
 
-def _cached_name(lowered: LoweredProgram, topology: Topology, compiler: Compiler) -> str:
+def _cached_name(lowered: LoweredProgram, topology: Topology, framework_module: Compiler) -> str:
     """Return the path of a program's file, relative to the folder of cached programs.
 
     The path contains a hash of everything that affects the result: the program, the compiler, its
@@ -326,9 +328,9 @@ def _cached_name(lowered: LoweredProgram, topology: Topology, compiler: Compiler
     """
     inputs = (
         lowered.text,
-        compiler.build,
-        compiler.release,
-        sorted(compiler.versions.items()),
+        framework_module.build,
+        framework_module.release,
+        sorted(framework_module.versions.items()),
         # These values may contain secrets, which a hash does not reveal.
         sorted(variables.compiler_variables(os.environ).items()),
         topology.layout,

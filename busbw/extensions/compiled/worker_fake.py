@@ -29,15 +29,15 @@ from busbw.collectives import COLLECTIVES
 from busbw.extensions.program.worker import compile_error
 from busbw.model.case import Case
 from busbw.model.machine import DeviceSet
-from busbw.model.words import Clock, Device
+from busbw.model.words import Clock, DeviceClass
 from busbw.worker import process
-from busbw.worker.backends.fake.backend import cause_event
+from busbw.worker.backends.fake.backend import cause_fault
 
 from .worker import RELEASE_VARIABLE, Compiler, LoweredProgram, OptimizedProgram, Topology
 
-VARIABLE = "BUSBW_FAKE_COMPILER"
-_LOST = "lose_collective"
-_REFUSED = {
+SCRIPT_VARIABLE = "BUSBW_FAKE_COMPILER"
+_LOSE_COLLECTIVE = "lose_collective"
+_REFUSAL_MESSAGES = {
     "error": "INTERNAL: made up: this compiler refuses the program",
     "out_of_memory": "RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for "
     "HLO temporaries (16.00G) exceeds available HBM (15.75G)",
@@ -66,7 +66,7 @@ def describe_compiler(topology: Topology) -> Compiler:
             program="fake",
             strategies={"default": "fake", "fake": "fake"},
             clocks=(Clock.DEVICE, Clock.HOST),
-            mesh=topology.layout.partition(":")[2] if topology.device is Device.TPU else "",
+            mesh=topology.layout.partition(":")[2] if topology.device is DeviceClass.TPU else "",
             hosts=topology.hosts,
             processes=topology.hosts,
         ),
@@ -87,7 +87,7 @@ def lower_case(case: Case, topology: Topology) -> LoweredProgram:
 
 def _read_script() -> dict[str, Any]:
     """Return the script of the simulated compiler; empty if the variable is not set."""
-    return dict(json.loads(os.environ.get(VARIABLE, "{}")))
+    return dict(json.loads(os.environ.get(SCRIPT_VARIABLE, "{}")))
 
 
 def _script_of_case(case: Case, topology: Topology) -> dict[str, Any]:
@@ -113,10 +113,10 @@ def _compile(case: Case, script: dict[str, Any]) -> OptimizedProgram:
     refuses the program.
     """
     event = script.get("then", "")
-    if event in _REFUSED:
-        raise compile_error(RuntimeError(_REFUSED[event]))
-    if event != _LOST:
-        cause_event(event)
+    if event in _REFUSAL_MESSAGES:
+        raise compile_error(RuntimeError(_REFUSAL_MESSAGES[event]))
+    if event != _LOSE_COLLECTIVE:
+        cause_fault(event)
     payload, temporary = case.payload_bytes, int(script.get("temporary_bytes", 0))
     return OptimizedProgram(
         text=Path(script["hlo"]).read_text() if "hlo" in script else _hlo_text(case, script),
@@ -149,7 +149,7 @@ def _hlo_text(case: Case, script: dict[str, Any]) -> str:
 %body (held: (s32[], {payload})) -> (s32[], {payload}) {{
   %held = (s32[], {payload}) parameter(0)
   %own = {payload} get-tuple-element(%held), index=1
-  {"" if script.get("then") == _LOST else line}
+  {"" if script.get("then") == _LOSE_COLLECTIVE else line}
 }}
 
 ENTRY %main (own: {payload}) -> (s32[], {payload}) {{

@@ -20,7 +20,7 @@ from busbw.extensions.program import worker_jax as program_jax
 from busbw.extensions.program.worker import compile_error
 from busbw.extensions.program.worker_inventory import mesh_in_stablehlo
 from busbw.model.case import Case
-from busbw.model.words import Device, FailureKind
+from busbw.model.words import DeviceClass, FailureKind
 from busbw.worker import process
 from busbw.worker.backends.base import MeasuringError, first_line, unavailable
 from busbw.worker.backends.framework import package_versions
@@ -30,13 +30,13 @@ from busbw.worker.backends.jax.backend import describe_devices, jax_package_vers
 from .worker import RELEASE_VARIABLE, Compiler, LoweredProgram, OptimizedProgram, Topology
 
 # The variable with the path of the libtpu that JAX uses.
-_LIBRARY = "TPU_LIBRARY_PATH"
+_LIBRARY_VARIABLE = "TPU_LIBRARY_PATH"
 # The packages that contain a compiler, by the kind of device.
-_PACKAGES = {
-    Device.TPU: ("libtpu", "libtpu-nightly"),
-    Device.GPU: ("jax-cuda13-pjrt", "jax-cuda12-pjrt"),
+_COMPILER_PACKAGES = {
+    DeviceClass.TPU: ("libtpu", "libtpu-nightly"),
+    DeviceClass.GPU: ("jax-cuda13-pjrt", "jax-cuda12-pjrt"),
 }
-_MOST_CHARACTERS = 300
+_MAX_MESSAGE_CHARACTERS = 300
 
 
 def describe_compiler(topology: Topology) -> Compiler:
@@ -121,7 +121,7 @@ def _devices_of_topology(topology: Topology) -> list[Any]:
     support the topology.
     """
     try:
-        if topology.device is Device.TPU:
+        if topology.device is DeviceClass.TPU:
             config = {"chip_config_name": topology.chip_config} if topology.chip_config else {}
             description = topologies.get_topology_desc(
                 platform="tpu", topology_name=topology.layout, **config
@@ -134,7 +134,9 @@ def _devices_of_topology(topology: Topology) -> list[Any]:
                 topology=topology.layout,
             )
     except (RuntimeError, ValueError, NotImplementedError) as error:
-        raise unavailable(f"{topology.name}: {first_line(error)[:_MOST_CHARACTERS]}") from error
+        raise unavailable(
+            f"{topology.name}: {first_line(error)[:_MAX_MESSAGE_CHARACTERS]}"
+        ) from error
     devices = list(description.devices)
     if len(devices) != topology.ranks:
         raise unavailable(
@@ -144,18 +146,20 @@ def _devices_of_topology(topology: Topology) -> list[Any]:
     return devices
 
 
-def _compiler_release(device: Device) -> str:
+def _compiler_release(device: DeviceClass) -> str:
     """Return the package and version of the compiler for TPUs or GPUs, such as ``libtpu 0.0.42.1``.
 
     Raises MeasuringError if no compiler is installed.
     """
-    library = os.environ.get(_LIBRARY, "")
-    if device is Device.TPU and library:
+    library = os.environ.get(_LIBRARY_VARIABLE, "")
+    if device is DeviceClass.TPU and library:
         return os.environ.get(RELEASE_VARIABLE) or _libtpu_release(Path(library))
-    installed = package_versions(*_PACKAGES[device])
-    releases = [f"{name} {installed[name]}" for name in _PACKAGES[device] if name in installed]
+    installed = package_versions(*_COMPILER_PACKAGES[device])
+    releases = [
+        f"{name} {installed[name]}" for name in _COMPILER_PACKAGES[device] if name in installed
+    ]
     if not releases:
-        names = " or ".join(_PACKAGES[device])
+        names = " or ".join(_COMPILER_PACKAGES[device])
         raise unavailable(f'{names} is not installed: pip install "busbw[compilers]"')
     return releases[0]
 

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from busbw import wire
-from busbw.cli import Commands, add_command
+from busbw.cli import Subparsers, add_command
 from busbw.extensions.estimate import costs
-from busbw.extensions.estimate.costs import Cost, Link, LinkLevel, Links
+from busbw.extensions.estimate.costs import Cost, Link, LinkByLevel, LinkLevel
 from busbw.model.words import plural, seconds_text
 from busbw.report.table import Column, Table, make_rows, render
 from busbw.session.option import UsageError
@@ -25,7 +25,7 @@ Estimate by formula what gradient synchronization costs a training step. For eac
 ranks and each method, print the traffic of a rank, the time of communication and of the step, and
 the efficiency, best first. docs/studies.md lists formulas, models and links.
 """
-_LINK = "a rate in one direction or a link's name, and perhaps a latency: 150GB/s,5us"
+_LINK_HELP = "a rate in one direction or a link's name, and perhaps a latency: 150GB/s,5us"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,7 +82,7 @@ class EstimateDocument:
     notes: tuple[str, ...]
 
 
-def add_to(commands: Commands) -> None:
+def add_to(commands: Subparsers) -> None:
     """Add the subcommand and its options to `commands`."""
     parser = add_command(
         commands,
@@ -110,7 +110,12 @@ def add_to(commands: Commands) -> None:
         metavar="K",
         help="Parameter servers (default: 1,RANKS)",
     )
-    add("--bandwidth", type=costs.parse_link, metavar="LINK", help=f"Link of both levels: {_LINK}")
+    add(
+        "--bandwidth",
+        type=costs.parse_link,
+        metavar="LINK",
+        help=f"Link of both levels: {_LINK_HELP}",
+    )
     add("--intra", type=costs.parse_link, metavar="LINK", help="Link of a rank inside its host")
     add("--inter", type=costs.parse_link, metavar="LINK", help="Link of a host to the other hosts")
     add(
@@ -132,11 +137,11 @@ def _add_gradient_options(parser: argparse.ArgumentParser) -> None:
     """Add the three options for the size of the gradients, of which exactly one is required."""
     group = parser.add_argument_group("gradients (one of these)")
     gradients = group.add_mutually_exclusive_group(required=True)
-    names = ", ".join(costs.MODELS)
+    names = ", ".join(costs.MODEL_PARAMETERS)
     gradients.add_argument(
         "--model",
         type=str.lower,
-        choices=tuple(costs.MODELS),
+        choices=tuple(costs.MODEL_PARAMETERS),
         metavar="NAME",
         help=f"Gradients of {names}",
     )
@@ -163,8 +168,8 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("--want-efficiency needs --compute")
     if options.dtype and options.gradient_bytes:
         raise UsageError("--dtype: expected --model or --parameters, got --gradient-bytes")
-    if not 2 <= options.ranks <= costs.MAX_RANKS:
-        raise UsageError(f"--ranks: expected 2 or more, at most {costs.MAX_RANKS}")
+    if not 2 <= options.ranks <= costs.MAX_COUNT:
+        raise UsageError(f"--ranks: expected 2 or more, at most {costs.MAX_COUNT}")
     document = _estimate_methods(options)
     if not document.estimates:
         raise UsageError("; ".join(document.notes))
@@ -184,7 +189,7 @@ def _estimate_methods(options: argparse.Namespace) -> EstimateDocument:
     name, parameters, payload_bytes = "gradients", None, options.gradient_bytes
     if payload_bytes is None:
         name = options.model or "parameters"
-        parameters = options.parameters or costs.MODELS[options.model]
+        parameters = options.parameters or costs.MODEL_PARAMETERS[options.model]
         payload_bytes = parameters * costs.DTYPE_BYTES[options.dtype or "float32"]
     links = {level: getattr(options, level.value) or options.bandwidth for level in LinkLevel}
     links = {level: link for level, link in links.items() if link is not None}
@@ -234,7 +239,7 @@ def _cost_functions(options: argparse.Namespace, hosts: int) -> dict[str, Callab
 
 
 def _estimate_of_cost(
-    method: str, hosts: int, cost: Cost, links: Links, options: argparse.Namespace
+    method: str, hosts: int, cost: Cost, links: LinkByLevel, options: argparse.Namespace
 ) -> Estimate:
     """Return the Estimate of a method with this `cost` over these `links`."""
     communication_s, bottleneck = cost.predict_seconds(links), cost.bottleneck(links)

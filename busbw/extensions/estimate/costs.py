@@ -64,7 +64,7 @@ class Flow:
         return self.message_count * link.latency_s + self.moved_bytes / link.bytes_per_s
 
 
-Links = Mapping[LinkLevel, Link]
+LinkByLevel = Mapping[LinkLevel, Link]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,17 +86,17 @@ class Cost:
     server_bytes: float | None = None
     is_sequential: bool = False
 
-    def predict_seconds(self, links: Links) -> float:
+    def predict_seconds(self, links: LinkByLevel) -> float:
         """Return the time in seconds over `links`, which must have a link for each level."""
         times_s = self._seconds_by_level(links).values()
         return sum(times_s) if self.is_sequential else max(times_s)
 
-    def bottleneck(self, links: Links) -> LinkLevel:
+    def bottleneck(self, links: LinkByLevel) -> LinkLevel:
         """Return the level of links whose flow takes the most time over `links`."""
         times_s = self._seconds_by_level(links)
         return max(times_s, key=lambda level: times_s[level])
 
-    def needed_bytes_per_s(self, links: Links, limit_s: float) -> float | None:
+    def needed_bytes_per_s(self, links: LinkByLevel, limit_s: float) -> float | None:
         """Return the bandwidth that the bottleneck needs for a time of at most `limit_s` seconds.
 
         The other level keeps its link. Returns None if no bandwidth suffices, because of latencies
@@ -110,7 +110,7 @@ class Cost:
         used_s += sum(times_s.values()) if self.is_sequential else 0.0
         return self.flows[level].moved_bytes / (limit_s - used_s) if used_s < limit_s else None
 
-    def _seconds_by_level(self, links: Links) -> dict[LinkLevel, float]:
+    def _seconds_by_level(self, links: LinkByLevel) -> dict[LinkLevel, float]:
         """Return the time of the flow of each level, in seconds."""
         return {level: flow.predict_seconds(links[level]) for level, flow in self.flows.items()}
 
@@ -207,7 +207,7 @@ def colocated_servers_cost(payload_bytes: float, ranks: int, hosts: int, servers
 DTYPE_BYTES: Mapping[str, int] = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 
 # The number of trained parameters of each model. Each trained parameter has a gradient.
-MODELS: Mapping[str, int] = {
+MODEL_PARAMETERS: Mapping[str, int] = {
     "resnet-50": 25_583_592,
     "vgg-16": 138_357_544,
     "resnext-110": 1_730_000,
@@ -229,7 +229,7 @@ _INTRA_MB_PER_S = (306.5, 427.75, 63.0, 1082.125, 181.125, 159.625, 65.625, 22.8
 
 # Bytes per second in one direction. Vendors state the sum of both directions for NVLink, so half of
 # it is used.
-LINKS: Mapping[str, float] = {
+LINK_BYTES_PER_S: Mapping[str, float] = {
     "nvlink-1": 4 * 40e9 / 2,
     "nvlink-2": 6 * 50e9 / 2,
     "nvlink-3": 12 * 50e9 / 2,
@@ -255,8 +255,8 @@ _BYTES_PER_S_OF_UNIT |= {
 }
 _SECONDS_OF_UNIT = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
 # A larger number is a mistake, and products of such numbers would overflow.
-_GREATEST_NUMBER = 1e18
-MAX_RANKS = 1_000_000
+_MAX_NUMBER = 1e18
+MAX_COUNT = 1_000_000
 
 
 def _parse_quantity(
@@ -270,7 +270,7 @@ def _parse_quantity(
     """
     match = _NUMBER.fullmatch(text)
     value = float(match[1]) * factors_by_unit.get(match[2], -1.0) if match else -1.0
-    if not minimum <= value <= _GREATEST_NUMBER:
+    if not minimum <= value <= _MAX_NUMBER:
         raise argparse.ArgumentTypeError(f"expected {description}, got {text[:60]!r}")
     return value
 
@@ -297,10 +297,10 @@ def parse_time(text: str) -> float:
 def parse_link(text: str) -> Link:
     """Parse a link: a name or a rate and, optionally, a latency (else 0), as in ``125MB/s,5us``."""
     name, comma, latency = text.partition(",")
-    expected = f"a rate such as 125MB/s or 10Gbit/s, or a link of {', '.join(LINKS)}"
+    expected = f"a rate such as 125MB/s or 10Gbit/s, or a link of {', '.join(LINK_BYTES_PER_S)}"
     return Link(
         name=name,
-        bytes_per_s=LINKS.get(name.lower())
+        bytes_per_s=LINK_BYTES_PER_S.get(name.lower())
         or _parse_quantity(name, _BYTES_PER_S_OF_UNIT, expected),
         latency_s=_parse_quantity(latency, _SECONDS_OF_UNIT, "a latency such as 5us", minimum=0.0)
         if comma
@@ -326,7 +326,7 @@ def parse_counts(text: str) -> list[int]:
     Raises ArgumentTypeError for other texts, and for a number above 1,000,000.
     """
     numbers = [int(part) if re.fullmatch("[0-9]{1,7}", part) else 0 for part in text.split(",")]
-    if not all(1 <= number <= MAX_RANKS for number in numbers):
-        expected = f"whole numbers from 1 to {MAX_RANKS}, such as 2,4"
+    if not all(1 <= number <= MAX_COUNT for number in numbers):
+        expected = f"whole numbers from 1 to {MAX_COUNT}, such as 2,4"
         raise argparse.ArgumentTypeError(f"expected {expected}, got {text[:60]!r}")
     return list(dict.fromkeys(numbers))

@@ -25,10 +25,10 @@ from busbw.report.table import Column, Table, TextLine, make_rows
 
 MISSING_LIBRARIES = "pages and figures need busbw[page]: python -m pip install 'busbw[page]'"
 _WRITER = "busbw figure"
-_WRITTEN_BY = f'data-written-by="{_WRITER}"'
-_PNG_TEXT = b"tEXtSoftware\x00" + _WRITER.encode()
+_SVG_WRITER_ATTRIBUTE = f'data-written-by="{_WRITER}"'
+_PNG_CHUNK = b"tEXtSoftware\x00" + _WRITER.encode()
 # The length of a PNG's signature and first chunk (IHDR). A chunk of text may follow this chunk.
-_PNG_HEAD = 8 + 25
+_PNG_HEAD_BYTES = 8 + 25
 _MAX_TEXT_CHARACTERS = 600
 # A screen reader reads the description of a chart. The parts of a chart have no role of their own.
 _ROLES_OF_PARTS = re.compile(r' (?:aria-[a-z]+|role)="[^"]*"')
@@ -47,7 +47,7 @@ _RATIO_COLORS = (
 )
 _FAILED_COLOR = "#a3128f"
 # The color of the dark theme for each color of the light theme.
-DARK_OF_LIGHT = dict(
+DARK_COLOR_OF_LIGHT = dict(
     zip(
         (BACKGROUND, TEXT, MUTED, GRID, *CURVE_COLORS, *_RATIO_COLORS, _FAILED_COLOR),
         (
@@ -205,13 +205,13 @@ class CurveChart(Chart):
 
     Attributes:
         rules: The horizontal lines: maps the label of each line to its value of `y`.
-        is_log: Whether the vertical axis is logarithmic.
+        has_log_scale: Whether the vertical axis is logarithmic.
         has_lines: Whether lines connect the points of a series.
 
     """
 
     rules: Mapping[str, float] = field(default_factory=dict)
-    is_log: bool = False
+    has_log_scale: bool = False
     has_lines: bool = True
 
     def altair_chart(self, altair: ModuleType) -> Any:
@@ -220,7 +220,7 @@ class CurveChart(Chart):
         legend = altair.Legend(title=None, symbolOpacity=1, symbolType="circle")
         color = altair.Color("series:N", sort=None, legend=legend if count > 1 else None)
         curves = altair.Chart(altair.NamedData(name="rows")).encode(self._x_axis(altair), color)
-        scale = "log" if self.is_log else "linear"
+        scale = "log" if self.has_log_scale else "linear"
         y = altair.Y(
             "y:Q",
             title=self.headings["y"],
@@ -323,7 +323,7 @@ def draw_svg(chart: Chart, *, has_style: bool = True) -> str:
     text: str = _render(chart, "svg")
     head, _, body = text.replace('class="marks"', 'class="busbw-figure"', 1).partition(">")
     label = escape(_sanitize(chart.description, 2000))
-    head += f' {_WRITTEN_BY} role="img" aria-label="{label}">'
+    head += f' {_SVG_WRITER_ATTRIBUTE} role="img" aria-label="{label}">'
     style = f"<style>{dark_style_sheet()}</style>" if has_style else ""
     return head + style + _ROLES_OF_PARTS.sub("", body)
 
@@ -334,8 +334,8 @@ def draw_png(chart: Chart) -> bytes:
     Raises DrawingError if a library is missing or refuses the chart.
     """
     content: bytes = _render(chart, "png", scale=2)
-    size, check = struct.pack(">I", len(_PNG_TEXT) - 4), struct.pack(">I", zlib.crc32(_PNG_TEXT))
-    return content[:_PNG_HEAD] + size + _PNG_TEXT + check + content[_PNG_HEAD:]
+    size, check = struct.pack(">I", len(_PNG_CHUNK) - 4), struct.pack(">I", zlib.crc32(_PNG_CHUNK))
+    return content[:_PNG_HEAD_BYTES] + size + _PNG_CHUNK + check + content[_PNG_HEAD_BYTES:]
 
 
 def is_drawn_chart(text: str) -> bool:
@@ -344,15 +344,15 @@ def is_drawn_chart(text: str) -> bool:
     A PNG file is decoded as text with replacement characters.
     """
     head = text[:4000]
-    is_svg = head.startswith("<svg ") and _WRITTEN_BY in head
-    return is_svg or ("PNG" in head[:8] and _PNG_TEXT.decode() in head)
+    is_svg = head.startswith("<svg ") and _SVG_WRITER_ATTRIBUTE in head
+    return is_svg or ("PNG" in head[:8] and _PNG_CHUNK.decode() in head)
 
 
 def dark_style_sheet() -> str:
     """Return the CSS that gives charts dark colors if the reader's system uses a dark theme."""
     colors = "".join(
         f'.busbw-figure [{kind}="{light}"]{{{kind}:{dark}}}'
-        for light, dark in DARK_OF_LIGHT.items()
+        for light, dark in DARK_COLOR_OF_LIGHT.items()
         for kind in ("fill", "stroke")
     )
     return f"@media (prefers-color-scheme:dark){{{colors}}}"

@@ -23,7 +23,7 @@ MAX_CURVES = 12
 _MAX_CURVES_WITH_BASELINES = 3
 # More than 3 ceilings are not drawn, for the same reason.
 _MAX_CEILINGS = 3
-_FAILURES = (Outcome.REGRESSED, Outcome.FAILED, Outcome.OUT_OF_MEMORY)
+_FAILURE_OUTCOMES = (Outcome.REGRESSED, Outcome.FAILED, Outcome.OUT_OF_MEMORY)
 _CURVE_HEADINGS = {"series": "curve", "x": "payload"}
 _BUSBW_HEADING = "busbw (GB/s)"
 
@@ -118,12 +118,12 @@ def shared_properties_text(curves: Sequence[MeasuredCurve]) -> str:
     return " · ".join(text for same in texts if len(same) == 1 for text in same if text)
 
 
-def _busbw_or_none(summary: LaunchTimeSummary | None) -> float | None:
+def _busbw_gb_per_s(summary: LaunchTimeSummary | None) -> float | None:
     """Return the busbw of launches in GB/s; None if the summary of the launches is None."""
     return None if summary is None else summary.busbw_gb_per_s
 
 
-def _reference_or_baseline(curves: Sequence[MeasuredCurve]) -> str:
+def _reference_word(curves: Sequence[MeasuredCurve]) -> str:
     """Return the word ``reference`` if the first session has two stacks, else ``baseline``."""
     return "reference" if curves[0].session.references else "baseline"
 
@@ -144,13 +144,13 @@ def bandwidth_chart(curves: Sequence[MeasuredCurve]) -> CurveChart:
     Up to three curves of a single session also have their baselines, and a band for the losses that
     are within the limit. Raises ValueError for more than 12 curves, or if no case has a busbw.
     """
-    if not any(_busbw_or_none(verdict.now) for curve in curves for verdict in curve.verdicts):
+    if not any(_busbw_gb_per_s(verdict.now) for curve in curves for verdict in curve.verdicts):
         raise ValueError("no bandwidth of a collective by itself")
     if len(curves) > MAX_CURVES:
         raise ValueError(f"{len(curves)} curves, expected at most {MAX_CURVES} in one figure")
     sessions = {id(curve.session) for curve in curves}
     has_baselines = len(sessions) == 1 and len(curves) <= _MAX_CURVES_WITH_BASELINES
-    reference, rules = _reference_or_baseline(curves), _ceilings_by_label(curves)
+    reference, rules = _reference_word(curves), _ceilings_by_label(curves)
     rows = [
         row
         for name, curve in curves_by_name(curves).items()
@@ -169,7 +169,7 @@ def bandwidth_chart(curves: Sequence[MeasuredCurve]) -> CurveChart:
             "remark": "outcome",
         },
         rules=rules if len(rules) <= _MAX_CEILINGS else {},
-        is_log=True,
+        has_log_scale=True,
     )
 
 
@@ -179,16 +179,16 @@ def _bandwidth_rows(name: str, curve: MeasuredCurve, *, has_baselines: bool) -> 
     Without `has_baselines` the baseline and the limit are None.
     """
     for verdict in curve.verdicts:
-        baseline = _busbw_or_none(verdict.baseline) if has_baselines else None
+        baseline = _busbw_gb_per_s(verdict.baseline) if has_baselines else None
         has_limit = baseline is not None and verdict.limit is not None and verdict.limit > 1
         yield {
             "series": name,
             "x": verdict.spec.payload_bytes,
-            "y": _busbw_or_none(verdict.now),
+            "y": _busbw_gb_per_s(verdict.now),
             "reference": baseline,
             "low": baseline / verdict.limit if has_limit and baseline and verdict.limit else None,
             "high": baseline if has_limit else None,
-            "remark": verdict.outcome.value if verdict.outcome in _FAILURES else None,
+            "remark": verdict.outcome.value if verdict.outcome in _FAILURE_OUTCOMES else None,
         }
 
 
@@ -220,7 +220,7 @@ def _published_rows(curves: Sequence[MeasuredCurve]) -> Iterable[ChartRow]:
 
 def ratio_charts(curves: Sequence[MeasuredCurve]) -> Iterator[CurveChart]:
     """Yield a chart of ratios over payload, or nothing if no case has a ratio."""
-    reference = _reference_or_baseline(curves)
+    reference = _reference_word(curves)
     rows: list[ChartRow] = [
         {
             "series": name,
@@ -251,7 +251,7 @@ def ratio_charts(curves: Sequence[MeasuredCurve]) -> Iterator[CurveChart]:
                 "remark": "outcome",
             },
             rules={"no change": 1.0},
-            is_log=max(ratios) >= 4 * min(ratios),
+            has_log_scale=max(ratios) >= 4 * min(ratios),
         )
 
 
@@ -286,12 +286,13 @@ def launch_charts(curves: Sequence[MeasuredCurve]) -> Iterator[CurveChart]:
 def session_charts(session: MeasuredSessionRecord) -> dict[str, list[Chart]]:
     """Return the charts of a session by the heading of their section.
 
-    A chart has at most three curves, and curves above the 36th are left out.
+    A chart has at most three curves. Only 36 curves of a session are shown, those with a failed
+    case first.
     """
     curves = [
         curve
         for curve in curves_of(session)
-        if any(_busbw_or_none(verdict.now) for verdict in curve.verdicts)
+        if any(_busbw_gb_per_s(verdict.now) for verdict in curve.verdicts)
     ][: _MAX_CURVES_WITH_BASELINES * MAX_CURVES]
     groups = [
         curves[first : first + _MAX_CURVES_WITH_BASELINES]
@@ -330,5 +331,5 @@ def published_chart(tables: Sequence[PublishedTable]) -> CurveChart:
             for cell in sorted(table.entries, key=lambda cell: cell.payload_bytes)
         ],
         headings={**_CURVE_HEADINGS, "y": _BUSBW_HEADING, "remark": "remark"},
-        is_log=True,
+        has_log_scale=True,
     )

@@ -14,7 +14,7 @@ from pathlib import Path
 from busbw.baselines.document import BaselineError
 from busbw.baselines.store import check_folder, read_published
 from busbw.cli import (
-    Commands,
+    Subparsers,
     add_command,
     add_machine_option,
     check_output_file,
@@ -34,12 +34,12 @@ from busbw.extensions.page.history import case_history_chart, heat_map
 from busbw.model.words import wrong_choice_text
 from busbw.report.reading import MeasuredSessionRecord
 from busbw.session.command_line import shipped_folder
-from busbw.session.option import UsageError, parse_path, parse_text, usage_error
+from busbw.session.option import UsageError, as_usage_error, parse_path, parse_text
 
 _DRAW_BY_SUFFIX: Mapping[str, Callable[[Chart], str | bytes]] = {".svg": draw_svg, ".png": draw_png}
 
 
-def add_to(commands: Commands) -> None:
+def add_to(commands: Subparsers) -> None:
     """Add the subcommand and its options to `commands`."""
     parser = add_command(
         commands,
@@ -84,7 +84,7 @@ def add_to(commands: Commands) -> None:
         type=parse_path,
         metavar="DIR",
         help="Read published figures from this folder (default: those shipped with busbw) or, with "
-        "--history, accepted changes (default: baselines)",
+        "--history, acknowledged changes (default: baselines)",
     )
     add(
         "-o",
@@ -132,7 +132,7 @@ def _requested_chart(options: argparse.Namespace, tables: Sequence[Path]) -> Cha
     select_machine_histories(None, Path(), name=options.machine)
     if not tables:
         return _bandwidth_chart_of_files(options.results)
-    with usage_error(BaselineError):
+    with as_usage_error(BaselineError):
         return published_chart([read_published(path) for path in tables])
 
 
@@ -144,7 +144,7 @@ def _bandwidth_chart_of_files(paths: Sequence[Path]) -> Chart:
     """
     sessions = [read_session(path) for path in paths]
     measured = [session for session in sessions if isinstance(session, MeasuredSessionRecord)]
-    with usage_error(ValueError, where=f"{', '.join(map(str, paths))}: "):
+    with as_usage_error(ValueError, where=f"{', '.join(map(str, paths))}: "):
         return bandwidth_chart([curve for session in measured for curve in curves_of(session)])
 
 
@@ -173,7 +173,7 @@ def _published_tables(options: argparse.Namespace) -> list[Path]:
 
     Raises UsageError if the device has no such file.
     """
-    with usage_error(BaselineError, where="--baselines: "):
+    with as_usage_error(BaselineError, where="--baselines: "):
         folder = options.baselines or shipped_folder("baselines")
         check_folder(folder)
     tables = sorted(folder.glob(f"{glob.escape(options.published)}/*/published.*.json"))

@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from busbw.history.files import Line
+from busbw.history.files import HistoryLine
 from busbw.history.levels import CaseHistory, LevelChange, MachineHistory
 from busbw.history.texts import measured_outcome
 from busbw.model.field_types import moment_text
@@ -19,7 +19,7 @@ from busbw.report.table import Row as TableRow
 from .charts import ChartRow, CurveChart, HeatMap
 
 # Each session of a case is compared with the case's first sessions, which are this many.
-_FIRST_SESSIONS = 20
+_FIRST_SESSION_COUNT = 20
 MAX_CASE_CHARTS = 12
 _MAX_SESSIONS = 400
 # Edges of the ranges of ratios, as differences from 1. A heat map uses the first edges whose middle
@@ -50,9 +50,9 @@ def heat_map(machine: MachineHistory) -> HeatMap:
     bins = dict(zip(names, [*ends, math.inf], strict=True))
     span = f"{moments[0]:%Y-%m-%d} to {moments[-1]:%Y-%m-%d}, {plural(len(moments), 'session')}"
     return HeatMap(
-        title=f"{machine.folder}: time over that of the first {_FIRST_SESSIONS} sessions",
+        title=f"{machine.folder}: time over that of the first {_FIRST_SESSION_COUNT} sessions",
         subtitle=f"{span}. A row is a case, a column a session: the median of its launches over "
-        f"the median of the case's first {_FIRST_SESSIONS} sessions.",
+        f"the median of the case's first {_FIRST_SESSION_COUNT} sessions.",
         rows=[
             row
             for case in _sort_cases(machine.cases)
@@ -72,10 +72,10 @@ def heat_map(machine: MachineHistory) -> HeatMap:
 
 def _sort_cases(cases: Sequence[CaseHistory]) -> list[CaseHistory]:
     """Return the cases sorted by family and series, and then by payload."""
-    return sorted(cases, key=lambda case: (_group_title(case), case.case.payload_bytes))
+    return sorted(cases, key=lambda case: (_family_title(case), case.case.payload_bytes))
 
 
-def _group_title(case: CaseHistory) -> str:
+def _family_title(case: CaseHistory) -> str:
     """Return the name of a case's family and, if the series is interleaved, of the series."""
     series = f", {case.series.text}" if case.series.stack else ""
     return f"{case.case.family_name}{series}"
@@ -97,7 +97,7 @@ def _heat_map_cells(
 
     """
     times_s = case.times_s
-    first_s = statistics.median([*times_s.values()][:_FIRST_SESSIONS] or [1.0])
+    first_s = statistics.median([*times_s.values()][:_FIRST_SESSION_COUNT] or [1.0])
     places = {moment: number for number, moment in enumerate(session_starts)}
     cells: dict[int, tuple[str, float | None]] = {}
     for session, line in case.lines_by_session.items():
@@ -125,7 +125,7 @@ def _heat_map_cells(
         numbers = [number for _, number in pairs]
         ratios = [ratio for _, ratio in map(cells.__getitem__, numbers) if ratio is not None]
         yield {
-            "series": _group_title(case),
+            "series": _family_title(case),
             "row": label,
             "x": moment_text(columns[numbers[0]]),
             "x2": moment_text(columns[numbers[-1] + 1]),
@@ -172,7 +172,7 @@ def case_history_chart(machine: MachineHistory, case: CaseHistory) -> CurveChart
     span = f"{lines[0].began:%Y-%m-%d} to {lines[-1].began:%Y-%m-%d}"
     level = f" · newest level {seconds_text(case.level_s)}" if case.level_s else ""
     return CurveChart(
-        title=f"{_group_title(case)}, {payload_text(case.case.payload_bytes)}: time by session",
+        title=f"{_family_title(case)}, {payload_text(case.case.payload_bytes)}: time by session",
         subtitle=f"{machine.folder} · {span}, {plural(len(lines), 'session')}{level}. Band: from "
         "the fastest to the slowest launch; dashed: the level.",
         rows=[
@@ -188,14 +188,14 @@ def case_history_chart(machine: MachineHistory, case: CaseHistory) -> CurveChart
             "high": "slowest",
             "remark": "change or outcome",
         },
-        is_log=bool(times) and max(times) > 4 * min(times),
+        has_log_scale=bool(times) and max(times) > 4 * min(times),
     )
 
 
 def _session_row(
     case: CaseHistory,
-    previous_line: Line | None,
-    line: Line,
+    previous_line: HistoryLine | None,
+    line: HistoryLine,
     changes: Sequence[LevelChange],
     unit_s: float,
 ) -> ChartRow:
@@ -248,7 +248,8 @@ def cases_table(machine: MachineHistory) -> Table:
         columns=_COLUMNS,
         rows=tuple(map(_case_row, _sort_cases(machine.cases))),
         notes=(
-            f"vs first: the newest time over the median of the first {_FIRST_SESSIONS} sessions",
+            "vs first: the newest time over the median of the first "
+            f"{_FIRST_SESSION_COUNT} sessions",
         ),
         missing_text="-",
     )
@@ -266,7 +267,9 @@ def _case_row(case: CaseHistory) -> TableRow:
         "level_s": case.level_s,
         "spread": case.relative_stddev,
         "newest_s": times_s[-1] if times_s else None,
-        "ratio": times_s[-1] / statistics.median(times_s[:_FIRST_SESSIONS]) if times_s else None,
+        "ratio": times_s[-1] / statistics.median(times_s[:_FIRST_SESSION_COUNT])
+        if times_s
+        else None,
         "outcome": outcomes[-1].value if outcomes else None,
     }
     return TableRow(values, notes=tuple(TextLine(change.sentence) for change in case.changes))

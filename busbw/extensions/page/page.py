@@ -15,7 +15,7 @@ from importlib.resources import files
 import busbw
 from busbw import wire
 from busbw.cli import (
-    Commands,
+    Subparsers,
     add_baselines_option,
     add_command,
     add_machine_option,
@@ -26,7 +26,7 @@ from busbw.cli import (
 from busbw.cli.history import read_machine_histories, read_session, select_machine_histories
 from busbw.history.files import HistoryError
 from busbw.history.levels import MachineHistory
-from busbw.history.texts import change_texts, failing_since_texts_of_verdicts
+from busbw.history.texts import failing_since_texts_of_verdicts, history_texts
 from busbw.model.words import plural
 from busbw.report.reading import (
     DocumentError,
@@ -37,7 +37,7 @@ from busbw.report.reading import (
     session_of_document,
 )
 from busbw.report.table import Table
-from busbw.session.option import UsageError, parse_path, usage_error
+from busbw.session.option import UsageError, as_usage_error, parse_path
 from busbw.session.record import View, results_document
 from busbw.session.state import JudgedSession, MeasuredSession
 
@@ -51,10 +51,10 @@ from .charts import (
     draw_svg,
 )
 
-_MARK = '<meta name="generator" content="busbw page">'
+_GENERATOR_TAG = '<meta name="generator" content="busbw page">'
 
 
-def add_to(commands: Commands) -> None:
+def add_to(commands: Subparsers) -> None:
     """Add the subcommand and its options to `commands`."""
     parser = add_command(
         commands,
@@ -122,7 +122,7 @@ def page_text(judged_session: JudgedSession) -> str:
     options, measured_session = judged_session.options, judged_session.observations
     jobs = measured_session.jobs.values() if isinstance(measured_session, MeasuredSession) else ()
     folders = {str(job.key.folder) for job in jobs}
-    with usage_error(HistoryError, DocumentError, DrawingError):
+    with as_usage_error(HistoryError, DocumentError, DrawingError):
         machines = (
             read_machine_histories(options.history, options.baselines, folders)
             if options.history and folders
@@ -237,7 +237,7 @@ def _history_sections(machine: MachineHistory) -> Iterator[Section]:
     note = f"{plural(omitted_count, 'case')} more: the table of all cases says what changed."
     yield Section(
         heading=f"History of {machine.folder}",
-        paragraphs=list(change_texts(machine)),
+        paragraphs=list(history_texts(machine)),
         charts=[history.heat_map(machine)],
     )
     if changed_cases:
@@ -282,7 +282,7 @@ def render_html(page: Page) -> str:
 
 def is_page(text: str) -> bool:
     """Return whether `text` is the content of an HTML page that busbw wrote."""
-    return text.startswith("<!DOCTYPE html>") and _MARK in text[:2000]
+    return text.startswith("<!DOCTYPE html>") and _GENERATOR_TAG in text[:2000]
 
 
 def _read_resource(name: str) -> str:

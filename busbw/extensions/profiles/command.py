@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from busbw import metrics
-from busbw.cli import Commands, add_command
+from busbw.cli import Subparsers, add_command
 from busbw.collectives import COLLECTIVES
 from busbw.model.field_types import SHORTEST_S
 from busbw.model.words import MIB, payload_text
@@ -29,15 +29,21 @@ from busbw.report.table import Column, Table, TextLine, make_rows, render
 from busbw.session.option import argument_type, parse_path, parse_payload, word_list_type
 from busbw.storage import TooLargeError
 
-from .recordings import UNKNOWN_KIND, XPLANE, RecordedCollective, find_collectives, read_events
+from .recordings import (
+    UNKNOWN_KIND,
+    XPLANE_SUFFIX,
+    RecordedCollective,
+    find_collectives,
+    read_events,
+)
 
 # The suffixes of files of a recording. The last format is the best, because profilers leave later
 # events out of files in the other formats.
-_SUFFIXES = ("trace.json", "trace.json.gz", XPLANE)
-_PLANE = re.compile(r"^/device:(?:TPU|GPU):(\d{1,9})$")
+_SUFFIXES = ("trace.json", "trace.json.gz", XPLANE_SUFFIX)
+_DEVICE_PLANE = re.compile(r"^/device:(?:TPU|GPU):(\d{1,9})$")
 # The names of folders in the project "TPU_All_reduce" (2019), which measured TPU v2. In these names
 # scale16 is 16M, and scale-16 is 1M / 16.
-_TPU_V2 = re.compile(
+_TPU_V2_FOLDER = re.compile(
     r"tpu(?:v2n)?(?P<slice>\d+)a?_bs\d+_(?:scale(?P<mib>\d+)|-?scale-?(?P<divisor>[1-9]\d*))"
 )
 
@@ -57,7 +63,7 @@ def _pattern_with_group(group: str, text: str) -> re.Pattern[str]:
     raise ValueError(f"{text!r} has no group (?P<{group}>...)")
 
 
-def add_to(commands: Commands) -> None:
+def add_to(commands: Subparsers) -> None:
     """Add the subcommand and its options to `commands`."""
     parser = add_command(
         commands,
@@ -179,15 +185,17 @@ def bandwidth_cells(
     """
     times_by_cell: dict[tuple[str, int, str, int], list[dict[str, float]]] = defaultdict(list)
     for folder, hosts in recordings.items():
-        devices, by_instruction = set[str](), defaultdict(list)
+        devices, runs_by_instruction = set[str](), defaultdict(list)
         for host, path in hosts.items():
             try:
                 events = read_events(path, options.size_limit)
                 for collective in find_collectives(events, host):
                     if collective.kind in (*options.collective, UNKNOWN_KIND):
-                        by_instruction[collective[:4]].append(collective)
+                        runs_by_instruction[collective[:4]].append(collective)
                 devices |= {
-                    f"{host}/{number}" for event in events for number in _PLANE.findall(event.plane)
+                    f"{host}/{number}"
+                    for event in events
+                    for number in _DEVICE_PLANE.findall(event.plane)
                 }
             except ValueError as error:
                 hint = " (--size-limit)" if isinstance(error, TooLargeError) else ""
@@ -195,12 +203,14 @@ def bandwidth_cells(
                 # An unreadable host counts as a device without collectives, so that the recording
                 # is incomplete.
                 devices.add(host)
-        if not by_instruction:
+        if not runs_by_instruction:
             problems.append(f"{folder}: no {' or '.join(options.collective)} with its time in it")
-        unsized = [name for _, payload_bytes, _, name in by_instruction if payload_bytes is None]
+        unsized = [
+            name for _, payload_bytes, _, name in runs_by_instruction if payload_bytes is None
+        ]
         if len(unsized) > 1:
             print(f"warning: one payload is taken for all of {', '.join(unsized)}", file=sys.stderr)
-        for runs in by_instruction.values():
+        for runs in runs_by_instruction.values():
             try:
                 iterations = _iteration_times(runs, devices, is_partial=options.partial)
                 times_by_cell[_cell_key(folder, runs[0], options, len(iterations[0]))] += iterations
@@ -283,8 +293,8 @@ def _cell_key(
 
     """
     folder_names = "\n".join(reversed(folder.parts))
-    slice_match = (options.slice_from or _TPU_V2).search(folder_names)
-    payload_match = (options.payload_from or _TPU_V2).search(folder_names)
+    slice_match = (options.slice_from or _TPU_V2_FOLDER).search(folder_names)
+    payload_match = (options.payload_from or _TPU_V2_FOLDER).search(folder_names)
     payload_bytes = collective.payload_bytes or options.payload
     if payload_match and not payload_bytes:
         payload_bytes = (

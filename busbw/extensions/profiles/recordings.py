@@ -17,22 +17,22 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from busbw import storage
-from busbw.collectives.base import GroupSize, group_size_of
+from busbw.collectives.base import RankGroups, rank_groups_of_line
 from busbw.worker.backends.hlo import module as hlo
 from busbw.worker.backends.recordings import (
-    DEVICE_TIMES,
+    DEVICE_TIME_STATS,
     ProfileEvent,
     tensorflow_node_runs,
     timed_collectives,
 )
 
-XPLANE = ".xplane.pb"
+XPLANE_SUFFIX = ".xplane.pb"
 # A value of JSON may take a hundred bytes of memory, even if it is a single digit in the file.
-MAX_VALUES = 20_000_000
+MAX_JSON_VALUES = 20_000_000
 UNKNOWN_KIND = "collective of unknown kind"
 # The names of collectives, of which only the letters are compared. They are names of instructions
 # (XLA), primitives (JAX), nodes (TensorFlow), kernels (NCCL) and operations (PyTorch).
-_KIND = re.compile(
+_COLLECTIVE_NAME = re.compile(
     r"(?:(?P<all_reduce>allreduce|crossreplicasum|psum|pmax|pmin|collectivereduce)"
     r"|(?P<all_gather>allgather|collectivegather)"
     r"|(?P<reduce_scatter>(?:all)?reducescatter|psumscatter|collectivereducescatter)"
@@ -41,11 +41,11 @@ _KIND = re.compile(
     r"(?:v|base|invariant|coalesced|into|tensor|cloned?|remat|inmegacore|fusion|call|start|done)*"
 )
 # A kernel of NCCL or RCCL. Its name contains the collective, except for generic kernels.
-_NCCL = re.compile(
+_NCCL_KERNEL_NAME = re.compile(
     r"nccl\w*Kernel\w*_Generic|mscclKernel"
     r"|nccl(?:\w*Kernel(?:Debug)?_)?(?P<op>[A-Z][a-z]+[A-Z][a-z]+)"
 )
-_NCCL_BYTES = {
+_NCCL_DTYPE_BYTES = {
     **dict.fromkeys(("Char", "Byte", "Bool", "Float8_e4m3fn", "Float8_e5m2"), 1),
     **dict.fromkeys(("Half", "BFloat16", "Short"), 2),
     **dict.fromkeys(("Float", "Int"), 4),
@@ -71,7 +71,7 @@ class RecordedCollective(NamedTuple):
 
     kind: str
     payload_bytes: int | None
-    groups: GroupSize | None
+    groups: RankGroups | None
     instruction: str
     device: str
     call: str
@@ -89,11 +89,11 @@ def read_events(path: Path, max_bytes: int) -> list[ProfileEvent]:
     try:
         return (
             _events_of_xplane(content)
-            if path.name.endswith(XPLANE)
+            if path.name.endswith(XPLANE_SUFFIX)
             else _events_of_json(content, max_bytes)
         )
     except ImportError as error:
-        raise ValueError(f"reading *{XPLANE} needs JAX: pip install jax") from error
+        raise ValueError(f"reading *{XPLANE_SUFFIX} needs JAX: pip install jax") from error
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError) as error:
         raise ValueError(f"not a profiler's recording, or a damaged one: {error}") from error
 
@@ -119,8 +119,8 @@ def _events_of_json(content: bytes, max_bytes: int) -> list[ProfileEvent]:
     `content` may be packed by gzip. Raises ValueError if the trace is too large.
     """
     text = storage.gunzip(content, max_bytes)
-    if text.count(b",") > MAX_VALUES:
-        raise ValueError(f"it has more than {MAX_VALUES} values")
+    if text.count(b",") > MAX_JSON_VALUES:
+        raise ValueError(f"it has more than {MAX_JSON_VALUES} values")
     document = json.loads(text)
     rows = document if isinstance(document, list) else document["traceEvents"]
     names = {
@@ -143,7 +143,7 @@ def _event_of_row(row: Mapping[str, Any], names: Mapping[tuple[Any, Any], str]) 
     if row.get("cat") == "kernel":
         # PyTorch's profiler gives no names to planes and lines.
         place = f"/device:GPU:{stats.get('device', process)}", "Stream"
-    stats |= {name: float(stats[name]) for name in DEVICE_TIMES if name in stats}
+    stats |= {name: float(stats[name]) for name in DEVICE_TIME_STATS if name in stats}
     times_ps = float(row["ts"]) * 1e6, float(row.get("dur", 0)) * 1e6
     return ProfileEvent(*place, str(row.get("name", "")), *times_ps, stats)
 
@@ -208,28 +208,28 @@ def _replica_events(events: Iterable[ProfileEvent]) -> Iterator[ProfileEvent]:
             )
 
 
-def _read_kernel_collective(event: ProfileEvent) -> tuple[str, int, GroupSize | None]:
+def _read_kernel_collective(event: ProfileEvent) -> tuple[str, int, RankGroups | None]:
     """Return the kind of a GPU kernel's collective, its payload in bytes, and its groups of ranks.
 
     The kind is "" if the kernel is no collective. An unknown payload is 0, and unknown groups are
     None. The arguments that the recording has for the kernel take precedence over the kernel's
     name.
     """
-    kernel = _NCCL.match(event.name[:80])
+    kernel = _NCCL_KERNEL_NAME.match(event.name[:80])
     stats = event.stats
     kind = _first_collective_kind(
         stats.get("Collective name"), stats.get("hlo_op"), kernel and kernel["op"]
     )
     size = stats.get("Group size")
-    groups = GroupSize(1, size) if isinstance(size, int) and size > 0 else None
+    groups = RankGroups(1, size) if isinstance(size, int) and size > 0 else None
     counts = stats.get("In msg nelems"), stats.get("Out msg nelems")
     elements = max((count for count in counts if isinstance(count, int)), default=0)
-    payload_bytes = elements * _NCCL_BYTES.get(str(stats.get("dtype")), 0)
+    payload_bytes = elements * _NCCL_DTYPE_BYTES.get(str(stats.get("dtype")), 0)
     return kind or (UNKNOWN_KIND if kernel and not kernel["op"] else ""), payload_bytes, groups
 
 
 @functools.lru_cache(maxsize=4096)
-def _read_instruction_collective(name: str, text: str) -> tuple[str, int, GroupSize | None]:
+def _read_instruction_collective(name: str, text: str) -> tuple[str, int, RankGroups | None]:
     """Return the kind of an instruction's collective, its payload in bytes, and its rank groups.
 
     The kind is "" if the instruction is no collective. An unknown payload is 0, and unknown groups
@@ -243,7 +243,7 @@ def _read_instruction_collective(name: str, text: str) -> tuple[str, int, GroupS
         if not re.fullmatch("(async|(custom-)?call)(-start)?", instruction.op):
             kind = _first_collective_kind(instruction.op, *instruction.called_computations)
         if kind:
-            groups = group_size_of(instruction.text)
+            groups = rank_groups_of_line(instruction.text)
             # The result of a reduce-scatter is one of the blocks of its payload.
             blocks = (groups.size if groups else 0) if kind == "reduce_scatter" else 1
             is_known = instruction.op != "fusion" or len(instruction.array_bytes) == 1
@@ -257,4 +257,6 @@ def _first_collective_kind(*candidate_names: object) -> str:
     For ``psum.7`` the kind is ``all_reduce``.
     """
     letters = (re.sub("[^a-z]", "", str(name).lower()) for name in candidate_names)
-    return next((str(match.lastgroup) for match in map(_KIND.fullmatch, letters) if match), "")
+    return next(
+        (str(match.lastgroup) for match in map(_COLLECTIVE_NAME.fullmatch, letters) if match), ""
+    )

@@ -24,7 +24,7 @@ from busbw.model.verdict import Verdict
 from busbw.model.words import plural, seconds_text
 from busbw.session import machine, run
 from busbw.session.measure import Display
-from busbw.session.option import UsageError, usage_error
+from busbw.session.option import UsageError, as_usage_error
 from busbw.session.options import Options
 from busbw.session.state import CollectedSession, JudgedSession
 
@@ -173,7 +173,7 @@ def collectives_of_program(options: Options, source: str) -> ProgramCollectives:
     """
     if not is_hlo_file(source):
         return _collectives_of_function(options, source)
-    with usage_error(ProgramError, storage.InputError, where=f"{source}: "):
+    with as_usage_error(ProgramError, storage.InputError, where=f"{source}: "):
         return ProgramCollectives(uses=read_hlo_file(Path(source), options.ranks))
 
 
@@ -197,7 +197,7 @@ def _collectives_of_function(options: Options, source: str) -> ProgramCollective
         lock_this_machine(options.device_wait),
         Executor(transport) as executor,
     ):
-        transport.join(options.device_wait)
+        transport.connect_hosts(options.device_wait)
         transport.lock(options.device_wait)
         group = executor.open_group(worker_spec, LaunchId(name="program"))
         answer = (
@@ -257,7 +257,7 @@ def _dtype_to_measure(use: CollectiveUse, axis_count: int) -> str:
         "its payload is not known": not use.payload_bytes,
         "a group of one rank moves nothing": use.ranks == 1,
         "how often it runs depends on data": use.per_iteration,
-        f"expected a dtype of {', '.join(DTYPES)}: no other one's sums are checked": (
+        f"expected a dtype of {', '.join(DTYPES)}, whose sums busbw can check": (
             dtype not in DTYPES
         ),
         f"its reduce op is none of {', '.join(REDUCE_OPS)}": (
@@ -274,7 +274,7 @@ def _dtype_to_measure(use: CollectiveUse, axis_count: int) -> str:
     return dtype
 
 
-_BRACED = re.compile(r"(?:replica_groups|source_target_pairs)=\{(\{[\d,{}]*\})\}")
+_GROUPS_OR_PAIRS = re.compile(r"(?:replica_groups|source_target_pairs)=\{(\{[\d,{}]*\})\}")
 _RANK = re.compile(r"\d+")
 
 
@@ -310,15 +310,19 @@ def read_hlo_file(path: Path, ranks: int | None = None) -> CollectiveUses:
         raise ProgramError("it has several programs; expected a file for each")
     uses = collectives_in_hlo(text, ranks=ranks)
     check_complete(text)
-    grouped = max((use.ranks * use.groups for use in uses), default=0)
-    stated = ranks_in_head(head)
-    expected = ranks or stated
+    grouped_ranks = max((use.ranks * use.groups for use in uses), default=0)
+    stated_ranks = ranks_in_head(head)
+    expected = ranks or stated_ranks
     # Permutes and groups of unequal sizes may leave ranks out, so that their ranks cannot be
     # counted. But the highest rank that they name exists.
-    named = (int(rank) for part in _BRACED.findall(text) for rank in _RANK.findall(part))
-    highest = max(named, default=-1) + 1
-    most = max(stated or grouped, grouped, highest)
-    if expected and ((stated or grouped) not in (0, expected) or most > expected):
+    mentioned_ranks = (
+        int(rank) for part in _GROUPS_OR_PAIRS.findall(text) for rank in _RANK.findall(part)
+    )
+    highest = max(mentioned_ranks, default=-1) + 1
+    max_ranks = max(stated_ranks or grouped_ranks, grouped_ranks, highest)
+    if expected and ((stated_ranks or grouped_ranks) not in (0, expected) or max_ranks > expected):
         place = "--ranks" if ranks else "the first line"
-        raise ProgramError(f"it is compiled for {most} ranks, expected {expected} as in {place}")
+        raise ProgramError(
+            f"it is compiled for {max_ranks} ranks, expected {expected} as in {place}"
+        )
     return uses

@@ -32,11 +32,11 @@ def parse_program_option(text: str) -> str:
             f"or a file of optimized HLO; got {text[:60]!r}"
         )
     if is_file:
-        _check_contains(place, function)
+        _check_mentions_function(place, function)
     return text
 
 
-def _check_contains(path: str, function: str) -> None:
+def _check_mentions_function(path: str, function: str) -> None:
     """Raise ValueError if the Python file `path` is missing or does not mention `function`.
 
     A worker would notice such an error, too, but only after the worker has started its framework.
@@ -64,7 +64,7 @@ PROGRAM = Option(
         *("soak", "payloads", "mesh", "axes", "strategies", "collectives", "reduce_ops"),
         *("placement", "dtypes"),
     ),
-    because="whose collectives are measured",
+    exclusion_reason="whose collectives are measured",
 )
 
 

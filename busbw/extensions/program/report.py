@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from busbw.cli import Commands, add_command
+from busbw.cli import Subparsers, add_command
 from busbw.collectives import COLLECTIVES
 from busbw.model.words import bytes_text, payload_text, plural
 from busbw.report.table import Column, Table, make_rows, render
@@ -36,7 +36,7 @@ _COLUMNS = (
 )
 
 
-def add_to(commands: Commands) -> None:
+def add_to(commands: Subparsers) -> None:
     """Add the command `busbw program` and its arguments to `commands`."""
     parser = add_command(
         commands,
@@ -159,7 +159,7 @@ def _traffic_note(uses: CollectiveUses) -> str:
 
 
 # The most source lines that a difference names.
-_MOST_LINES = 2
+_MAX_NAMED_LINES = 2
 
 
 def collective_differences(
@@ -235,7 +235,7 @@ def _differences_of_collective(
 
     """
     lines = _lines_text(old_uses, new_uses)
-    for describe in _DESCRIPTIONS:
+    for describe in _COMPARED_TEXTS:
         old_text, new_text = describe(old_uses), describe(new_uses)
         if old_text != new_text:
             # The unit of both numbers is written once, as in "12 -> 24 per step".
@@ -276,7 +276,7 @@ def _algorithm_text(uses: Sequence[CollectiveUse]) -> str:
 
 
 # The number of runs is first: a collective of a single program has no other difference.
-_DESCRIPTIONS: Sequence[Callable[[Sequence[CollectiveUse]], str]] = (
+_COMPARED_TEXTS: Sequence[Callable[[Sequence[CollectiveUse]], str]] = (
     _run_counts_text,
     lambda uses: uses[0].data_text,
     lambda uses: "; ".join(sorted({use.group_sizes_text for use in uses})),
@@ -289,7 +289,7 @@ def _lines_text(old_uses: Sequence[CollectiveUse], new_uses: Sequence[Collective
     """Return the source lines at which the number of runs changed, such as `` (train.py:88)``.
 
     If the number of runs did not change at any line, return the lines of `new_uses`. The text names
-    at most _MOST_LINES lines, and is empty if no line is known.
+    at most _MAX_NAMED_LINES lines, and is empty if no line is known.
     """
     old_counts, new_counts = Counter[str](), Counter[str]()
     for counts, uses in ((old_counts, old_uses), (new_counts, new_uses)):
@@ -299,5 +299,5 @@ def _lines_text(old_uses: Sequence[CollectiveUse], new_uses: Sequence[Collective
         line for line in {**new_counts, **old_counts} if old_counts[line] != new_counts[line]
     ]
     lines = list(filter(None, changed_lines or new_counts))
-    more = f" and {len(lines) - _MOST_LINES} more" if len(lines) > _MOST_LINES else ""
-    return f" ({', '.join(lines[:_MOST_LINES])}{more})" if lines else ""
+    more = f" and {len(lines) - _MAX_NAMED_LINES} more" if len(lines) > _MAX_NAMED_LINES else ""
+    return f" ({', '.join(lines[:_MAX_NAMED_LINES])}{more})" if lines else ""

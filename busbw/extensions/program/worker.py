@@ -12,28 +12,28 @@ from typing import Any
 from busbw.model.words import FailureKind
 from busbw.worker.backends.base import MeasuringError, unavailable
 from busbw.worker.backends.out_of_memory import is_out_of_memory, out_of_memory_error
-from busbw.worker.measure import CaseMeasurer
+from busbw.worker.measure import MeasuringWorker
 from busbw.worker.serve import request_value
 
 from .worker_inventory import collectives_in_hlo
 from .worker_values import ProgramCollectives, ProgramError
 
 
-def list_collectives(session: CaseMeasurer, request: Mapping[str, Any]) -> ProgramCollectives:
+def list_collectives(worker: MeasuringWorker, request: Mapping[str, Any]) -> ProgramCollectives:
     """Compile a user's program for the devices of the worker, and list its collectives.
 
-    `session` has the framework of the worker. The value `source` of the request names the program,
+    `worker` has the framework of the worker. The value `source` of the request names the program,
     such as ``train.py:step``. Raises MeasuringError if the framework cannot compile programs of
     users, or if the program cannot be compiled or read.
     """
-    framework = session.backend.name
+    framework = worker.backend.name
     if importlib.util.find_spec(f"{__name__}_{framework}") is None:
         raise unavailable(
             "only JAX makes a program; name the file of its optimized HLO, as --xla_dump_to "
             "writes it"
         )
     compiler = importlib.import_module(f"{__name__}_{framework}")
-    text, mesh = compiler.compile_program(session.backend, request_value(request, "source", str))
+    text, mesh = compiler.compile_program(worker.backend, request_value(request, "source", str))
     return parse_collectives(text, mesh)
 
 

@@ -17,7 +17,7 @@ from pathlib import PurePath
 from typing import TypeAlias
 
 from busbw.collectives.base import (
-    group_size_of,
+    rank_groups_of_line,
     replica_groups_of,
     source_target_pairs_of,
     unequal_groups_text,
@@ -33,7 +33,7 @@ Groups: TypeAlias = "tuple[tuple[int, ...], ...]"
 _LOST_GROUPS = re.compile(r"replica_groups=\{\}.*\buse_global_device_ids=true")
 
 # Programs for more ranks are not matched with mesh axes: each rank of each group is compared.
-MOST_RANKS = 65_536
+MAX_RANKS = 65_536
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,11 @@ class MeshAxes:
         group. Both numbers are 0 if the groups cannot be read. Raises ProgramError if the
         collective runs over all ranks, and their number is unknown.
         """
-        pairs, size = source_target_pairs_of(hlo_line), group_size_of(hlo_line)
+        pairs, size = source_target_pairs_of(hlo_line), rank_groups_of_line(hlo_line)
         if pairs is not None:
             return self._groups_of_pairs(pairs)
         if size is not None:
-            is_small = size.ranks <= MOST_RANKS
+            is_small = size.ranks <= MAX_RANKS
             groups = replica_groups_of(hlo_line, size.ranks) if is_small else None
             return size.size, size.groups, self._axes_text(groups or ())
         if unequal_groups_text(hlo_line) or _LOST_GROUPS.search(hlo_line):
@@ -72,7 +72,7 @@ class MeshAxes:
                 "a collective is over all ranks, and its head has neither num_partitions nor "
                 "replica_count: name the number with --ranks=N"
             )
-        return self.program_ranks, 1, ",".join(self._whole_mesh)
+        return self.program_ranks, 1, ",".join(self._matchable_mesh)
 
     def _groups_of_pairs(self, pairs: Groups) -> tuple[int, int, str]:
         """Return (ranks in a group, number of groups, mesh axis) of a collective-permute.
@@ -81,8 +81,8 @@ class MeshAxes:
         send. The number of groups is 0 unless the pairs are a ring in each group. Without such an
         axis the result is the number of ranks in the pairs, 0, and an empty text.
         """
-        for axis, extent in self._whole_mesh.items():
-            groups = _groups_along(tuple(self._whole_mesh.items()), (axis,))
+        for axis, extent in self._matchable_mesh.items():
+            groups = _groups_along(tuple(self._matchable_mesh.items()), (axis,))
             positions = {rank: index for index, group in enumerate(groups) for rank in group}
             if pairs and all(positions.get(a) == positions.get(b) for a, b in pairs):
                 ring = {pair for group in groups for pair in zip(group, (*group[1:], group[0]))}
@@ -91,17 +91,15 @@ class MeshAxes:
         return len({rank for pair in pairs for rank in pair}), 0, ""
 
     @property
-    def _whole_mesh(self) -> Mapping[str, int]:
+    def _matchable_mesh(self) -> Mapping[str, int]:
         """The mesh, or an empty mapping if it cannot be matched with groups.
 
         A mesh cannot be matched if it does not have exactly the ranks of the program, or if it has
-        more than MOST_RANKS ranks or too many axes.
+        more than MAX_RANKS ranks or too many axes.
         """
         ranks, names = math.prod(self.mesh.values()), len(self.mesh)
         is_whole = (
-            ranks == self.program_ranks
-            and ranks <= MOST_RANKS
-            and names <= len(machine.LETTER_AXES)
+            ranks == self.program_ranks and ranks <= MAX_RANKS and names <= len(machine.LETTER_AXES)
         )
         return self.mesh if is_whole else {}
 
@@ -112,7 +110,9 @@ class MeshAxes:
         ranks, and an empty text for other groups.
         """
         size, ranks = len(groups[0]) if groups else 0, sum(map(len, groups))
-        extents = tuple((name, extent) for name, extent in self._whole_mesh.items() if extent > 1)
+        extents = tuple(
+            (name, extent) for name, extent in self._matchable_mesh.items() if extent > 1
+        )
         layouts = [
             (extents, tuple(name for name, _ in axes))
             for count in range(1, len(extents) + 1)
@@ -140,21 +140,21 @@ def _groups_along(extents: tuple[tuple[str, int], ...], axes: tuple[str, ...]) -
 
 _TABLE = re.compile(r"^(FileNames|FileLocations|StackFrames)\n((?:\d+ .*\n?)*)", re.MULTILINE)
 _FILE = re.compile(r'^(\d+) "(.*)"$', re.MULTILINE)
-_PLACE = re.compile(r"^(\d+) \{file_name_id=(\d+) .*?\bline=(\d+)\b", re.MULTILINE)
+_FILE_LOCATION = re.compile(r"^(\d+) \{file_name_id=(\d+) .*?\bline=(\d+)\b", re.MULTILINE)
 _FRAME = re.compile(
     r"^(\d{1,9}) \{file_location_id=(\d+)(?: parent_frame_id=(\d{1,9}))?\b", re.MULTILINE
 )
 
-_FRAME_OF = re.compile(r"\bstack_frame_id=(\d{1,9})\b")
-_LINE_OF = re.compile(r'\bsource_file="([^"]*)" source_line=(\d+)')
+_STACK_FRAME_ID = re.compile(r"\bstack_frame_id=(\d{1,9})\b")
+_SOURCE_LINE = re.compile(r'\bsource_file="([^"]*)" source_line=(\d+)')
 
 _LIBRARIES = re.compile(r"/(?:site|dist)-packages/|/lib/python\d")
-_SHOWN_PARTS = 2
+_SHOWN_PATH_PARTS = 2
 # More than the depth of any Python stack; frames of a damaged text may form a circle.
-_MOST_FRAMES = 1000
+_MAX_FRAMES = 1000
 
 
-class UserSources:
+class SourceLines:
     """The lines in the user's source files from which the instructions of a program come.
 
     `head` is the HLO before the first computation, which may have tables of files and stack frames.
@@ -166,7 +166,7 @@ class UserSources:
         files = dict(_FILE.findall(tables.get("FileNames", "")))
         places = {
             number: (files.get(file, ""), line)
-            for number, file, line in _PLACE.findall(tables.get("FileLocations", ""))
+            for number, file, line in _FILE_LOCATION.findall(tables.get("FileLocations", ""))
         }
         frames = _FRAME.findall(tables.get("StackFrames", ""))
         # The outermost frame has no parent. In some versions of XLA each parent is printed as its
@@ -184,9 +184,9 @@ class UserSources:
         The line is the innermost line of the instruction's call stack that is not in a library;
         empty without such a line. `instruction_text` is the HLO of the instruction.
         """
-        places = _LINE_OF.findall(instruction_text)
-        frame = int("".join(_FRAME_OF.findall(instruction_text)[:1]) or 0)
-        while frame in self._frames and len(places) < _MOST_FRAMES:
+        places = _SOURCE_LINE.findall(instruction_text)
+        frame = int("".join(_STACK_FRAME_ID.findall(instruction_text)[:1]) or 0)
+        while frame in self._frames and len(places) < _MAX_FRAMES:
             place, frame = self._frames[frame]
             places.append(place)
         user_places = (place for place in places if place[0] and not is_in_library(place[0]))
@@ -197,7 +197,7 @@ class UserSources:
         path = PurePath(file)
         if self._source_folder and path.is_relative_to(self._source_folder):
             return str(path.relative_to(self._source_folder))
-        return "/".join(path.parts[-_SHOWN_PARTS:])
+        return "/".join(path.parts[-_SHOWN_PATH_PARTS:])
 
 
 def is_in_library(file: str) -> bool:

@@ -24,22 +24,22 @@ from typing import Any, NamedTuple
 from busbw.worker.backends.hlo.module import Instruction, Module
 
 # Instructions that are not counted as operations, because they compute nothing.
-_IDLE = {
+_UNCOUNTED_OPS = {
     *("parameter", "constant", "get-tuple-element", "tuple", "bitcast", "after-all", "copy"),
     *("partition-id", "replica-id", "opt-barrier", "iota", "broadcast", "send", "recv"),
 }
-_IDLE_TARGETS = re.compile(
+_UNCOUNTED_CALL_TARGETS = re.compile(
     r'custom_call_target="(?:PrepareAsyncCall|AllocateBuffer|ConcatBitcast|AsyncCollective)'
 )
-_CHAIN = re.compile(r'\bchain_id="(\d+)"')
-_INDEX = re.compile(r"\bindex=(\d{1,9})\b")
+_CHAIN_ID = re.compile(r'\bchain_id="(\d+)"')
+_NUMBER = re.compile(r"\b(?:index=|parameter\()(\d{1,9})\b")
 _STARTS, _ENDS = '"AsyncCollectiveStart"', '"AsyncCollectiveDone"'
 
 # Instructions whose result is their first operand, unchanged in every element of a tuple.
-_UNCHANGED = {"bitcast", "copy", "opt-barrier", "add-dependency"}
+_IDENTITY_OPS = {"bitcast", "copy", "opt-barrier", "add-dependency"}
 
 # Instructions whose result may contain the handle of a collective in progress.
-_PASSES_ON = _UNCHANGED | {
+_CARRYING_OPS = _IDENTITY_OPS | {
     *("tuple", "get-tuple-element", "fusion", "while", "conditional", "call"),
 }
 
@@ -57,10 +57,10 @@ class _CarriedCollectives(NamedTuple):
     elements: tuple[_CarriedCollectives, ...] = ()
 
 
-_NOTHING = _CarriedCollectives(())
+_NO_COLLECTIVES = _CarriedCollectives(())
 
 
-def started_collective_ids(module: Module) -> Mapping[str, AbstractSet[str]]:
+def chain_ids_of_starts(module: Module) -> Mapping[str, AbstractSet[str]]:
     """Return the chain ids of asynchronous collectives by the computation that starts them.
 
     Each instruction of such a collective, from its start to its end, has the same ``chain_id``.
@@ -70,7 +70,7 @@ def started_collective_ids(module: Module) -> Mapping[str, AbstractSet[str]]:
         name: "".join(instruction.text for instruction in computation)
         for name, computation in module.computations.items()
     }
-    return {name: {*_CHAIN.findall(text)} for name, text in texts.items() if _STARTS in text}
+    return {name: {*_CHAIN_ID.findall(text)} for name, text in texts.items() if _STARTS in text}
 
 
 def is_started_elsewhere(
@@ -88,7 +88,7 @@ def is_started_elsewhere(
             computation starts.
 
     """
-    chain = _CHAIN.search(instruction.text)
+    chain = _CHAIN_ID.search(instruction.text)
     is_started = chain is not None and any(chain[1] in started for started in chains.values())
     return is_started and computation not in chains
 
@@ -99,26 +99,28 @@ def count_hiding_operations(module: Module, computation: str) -> Mapping[str, in
     The keys are the names of the instructions that start the collectives. If another computation
     waits for the end of a collective, the value is 1.
     """
-    hidden: dict[str, int] = {}
+    hiding_counts: dict[str, int] = {}
     # The kind of each collective that is in progress, and the number of operations up to its start.
     in_progress: dict[str, tuple[str, int]] = {}
     values: dict[str, _CarriedCollectives] = {}
-    work = 0
+    operation_count = 0
     for instruction in module.computations.get(computation, ()):
-        name, step, kind = instruction.name, *_step_and_kind(module, instruction)
-        operands = [values.get(operand, _NOTHING) for operand in instruction.operands]
+        name, step, kind = instruction.name, *_part_and_kind(module, instruction)
+        operands = [values.get(operand, _NO_COLLECTIVES) for operand in instruction.operands]
         carried = _collectives_carried_by(instruction, operands)
         if step == "done":
             for start in carried.starts:
                 if start in in_progress and in_progress[start][0] == kind:
-                    hidden[start] = work - in_progress.pop(start)[1]
-        is_idle = instruction.op in _IDLE or instruction.op.endswith(("-start", "-done", "-update"))
-        work += not is_idle and not _IDLE_TARGETS.search(instruction.text)
+                    hiding_counts[start] = operation_count - in_progress.pop(start)[1]
+        is_idle = instruction.op in _UNCOUNTED_OPS or instruction.op.endswith(
+            ("-start", "-done", "-update")
+        )
+        operation_count += not is_idle and not _UNCOUNTED_CALL_TARGETS.search(instruction.text)
         if step == "start":
-            in_progress[name], values[name] = (kind, work), _CarriedCollectives((name,))
-        elif step == "update" or instruction.op in _PASSES_ON:
+            in_progress[name], values[name] = (kind, operation_count), _CarriedCollectives((name,))
+        elif step == "update" or instruction.op in _CARRYING_OPS:
             values[name] = carried
-    return hidden | dict.fromkeys(in_progress, 1)
+    return hiding_counts | dict.fromkeys(in_progress, 1)
 
 
 def _collectives_carried_by(
@@ -129,16 +131,16 @@ def _collectives_carried_by(
     `operands` are the collectives to which each operand of the instruction refers. An instruction
     that reads a tuple element takes over only the collectives of this element.
     """
-    index = _INDEX.search(instruction.text) if instruction.op == "get-tuple-element" else None
+    index = _NUMBER.search(instruction.text) if instruction.op == "get-tuple-element" else None
     if index is not None and operands and int(index[1]) < len(operands[0].elements):
         return operands[0].elements[int(index[1])]
-    if instruction.op in _UNCHANGED and operands:
+    if instruction.op in _IDENTITY_OPS and operands:
         return operands[0]
     starts = tuple(dict.fromkeys(start for operand in operands for start in operand.starts))
     return _CarriedCollectives(starts, tuple(operands) if instruction.op == "tuple" else ())
 
 
-def _step_and_kind(module: Module, instruction: Instruction) -> tuple[str, str]:
+def _part_and_kind(module: Module, instruction: Instruction) -> tuple[str, str]:
     """Return the part of an asynchronous collective that an instruction is, and the kind.
 
     The part is ``start``, ``update`` or ``done``. Any other text means that the instruction is not
@@ -151,7 +153,7 @@ def _step_and_kind(module: Module, instruction: Instruction) -> tuple[str, str]:
             for name in instruction.called_computations
             for part in module.computations.get(name, ())
         )
-        chain = "".join(_CHAIN.findall(text)[:1])
+        chain = "".join(_CHAIN_ID.findall(text)[:1])
         return ("start" if _STARTS in text else "done" if _ENDS in text else "fusion", chain)
     kind, _, step = instruction.op.rpartition("-")
     if step == "start" and instruction.is_synchronous:
@@ -159,17 +161,16 @@ def _step_and_kind(module: Module, instruction: Instruction) -> tuple[str, str]:
     return ("start", instruction.op) if instruction.op == "send" else (step, kind)
 
 
-_COUNT = re.compile(r'"known_trip_count":\s*\{\s*"n":\s*"?(\d{1,15})\b')
-_PARTS = re.compile(r"\b(condition|body)=%?([\w.-]+)")
+_KNOWN_TURNS = re.compile(r'"known_trip_count":\s*\{\s*"n":\s*"?(\d{1,15})\b')
+_LOOP_COMPUTATIONS = re.compile(r"\b(condition|body)=%?([\w.-]+)")
 _CONSTANT = re.compile(r"\bconstant\((-?\d{1,19}|true|false)\)")
-_NUMBER = re.compile(r"\b(?:index=|parameter\()(\d{1,9})\b")
 _DIRECTION = re.compile(r"\bdirection=(\w+)")
 
 # The most instructions that are evaluated to count the turns of a loop, and the first integer that
 # is too large for 64 bits.
-_MOST_STEPS, _HALF = 300_000, 2**63
+_MAX_EVALUATIONS, _INT64_LIMIT = 300_000, 2**63
 
-_COMPUTE: Mapping[str, Callable[..., Any]] = {
+_FUNCTIONS_BY_OP: Mapping[str, Callable[..., Any]] = {
     "LT": operator.lt,
     "LE": operator.le,
     "GT": operator.gt,
@@ -188,9 +189,9 @@ _COMPUTE: Mapping[str, Callable[..., Any]] = {
     "select": lambda condition, a, b: a if condition else b,
     # Of negative numbers Python's results differ: compilers round quotients towards zero, and the
     # bits that a shift moves in depend on the width of the dtype.
-    "divide": lambda a, b: a // b if a >= 0 < b else _raise_unknown(a),
-    "remainder": lambda a, b: a % b if a >= 0 < b else _raise_unknown(a),
-    "shift-right-logical": lambda a, b: a >> b if a >= 0 <= b else _raise_unknown(a),
+    "divide": lambda a, b: a // b if a >= 0 < b else _raise_unknown_value(a),
+    "remainder": lambda a, b: a % b if a >= 0 < b else _raise_unknown_value(a),
+    "shift-right-logical": lambda a, b: a >> b if a >= 0 <= b else _raise_unknown_value(a),
     **dict.fromkeys(("copy", "bitcast", "convert", "reshape", "opt-barrier"), lambda same: same),
     **dict.fromkeys(("copy-start", "copy-done"), lambda same: same),
 }
@@ -198,7 +199,7 @@ _COMPUTE: Mapping[str, Callable[..., Any]] = {
 
 def loop_computations(loop: Instruction) -> dict[str, str]:
     """Return the names of a loop's computations by their roles, ``condition`` and ``body``."""
-    return dict(_PARTS.findall(loop.unquoted_text))
+    return dict(_LOOP_COMPUTATIONS.findall(loop.unquoted_text))
 
 
 class LoopCounter:
@@ -216,33 +217,33 @@ class LoopCounter:
             for instruction in instructions
             if instruction.text.startswith("ROOT ")
         }
-        self._steps = 0
+        self._evaluation_count = 0
 
     def count_turns(self, computation: str, loop: Instruction) -> int | None:
         """Return the number of turns of `loop`; None if the number depends on data.
 
         `loop` is the instruction in `computation` that runs the loop.
         """
-        count = _COUNT.search(loop.text)
+        count = _KNOWN_TURNS.search(loop.text)
         if count is not None:
             return int(count[1])
-        self._steps = 0
+        self._evaluation_count = 0
         try:
-            first_element_of = self._evaluate(computation, loop.operands[0], _raise_unknown)
-            return self._count_by_simulation(first_element_of, **loop_computations(loop))
+            initial_element_of = self._evaluate(computation, loop.operands[0], _raise_unknown_value)
+            return self._count_by_simulation(initial_element_of, **loop_computations(loop))
         # Simulating a loop that depends on data fails: a name, an operand, an element or a number
         # is missing.
         except (LookupError, RecursionError, TypeError):
             return None
 
-    def _count_by_simulation(self, first_element_of: Any, condition: str, body: str) -> int:
+    def _count_by_simulation(self, initial_element_of: Any, condition: str, body: str) -> int:
         """Return the number of turns of a loop, by simulating the scalars that its condition needs.
 
         The values that a loop changes are the elements of a tuple. Raises LookupError or TypeError
         if a needed element depends on data.
 
         Args:
-            first_element_of: Returns the element with a given index before the first turn.
+            initial_element_of: Returns the element with a given index before the first turn.
             condition: The name of the computation that decides whether another turn follows.
             body: The name of the computation that a turn runs.
 
@@ -251,8 +252,10 @@ class LoopCounter:
         @functools.cache
         def element(turn: int, index: int) -> int:
             """Return the element `index` of the loop's tuple before the turn number `turn`."""
-            elements = self._root_value(body, loop_tuple(turn - 1)) if turn else first_element_of
-            return (operator.index(elements(index)) + _HALF) % (2 * _HALF) - _HALF
+            elements = self._root_value(body, loop_tuple(turn - 1)) if turn else initial_element_of
+            return (operator.index(elements(index)) + _INT64_LIMIT) % (
+                2 * _INT64_LIMIT
+            ) - _INT64_LIMIT
 
         def loop_tuple(turn: int) -> Callable[[int], Any]:
             """Return the `parameter_of` whose only parameter is the tuple before turn `turn`."""
@@ -278,8 +281,8 @@ class LoopCounter:
         TypeError if the value depends on data or takes too many steps.
         """
         instruction = self._instructions[computation][name]
-        self._steps += 1
-        if self._steps > _MOST_STEPS:
+        self._evaluation_count += 1
+        if self._evaluation_count > _MAX_EVALUATIONS:
             raise LookupError(name)
 
         def operand(number: int) -> Any:
@@ -303,10 +306,10 @@ class LoopCounter:
             if instruction.op == "compare"
             else [instruction.op]
         )
-        return _COMPUTE[names[0]](*map(operand, range(len(instruction.operands))))
+        return _FUNCTIONS_BY_OP[names[0]](*map(operand, range(len(instruction.operands))))
 
 
-def _raise_unknown(number: int) -> int:
+def _raise_unknown_value(number: int) -> int:
     """Raise LookupError: the value is not known from the text of the program.
 
     `number` is the number of the unknown parameter, or an operand whose result is unknown.

@@ -16,7 +16,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from busbw.collectives import COLLECTIVES
-from busbw.model.field_types import MAX_DOCUMENT_BYTES
+from busbw.model.field_types import MAX_PAYLOAD_BYTES
 from busbw.model.words import plural
 from busbw.worker.backends.hlo.module import (
     Instruction,
@@ -26,17 +26,17 @@ from busbw.worker.backends.hlo.module import (
     remove_quoted_parts,
 )
 
-from .worker_axes import MOST_RANKS, MeshAxes, UserSources
+from .worker_axes import MAX_RANKS, MeshAxes, SourceLines
 from .worker_flow import (
     LoopCounter,
+    chain_ids_of_starts,
     count_hiding_operations,
     is_started_elsewhere,
     loop_computations,
-    started_collective_ids,
 )
 from .worker_values import CollectiveUse, CollectiveUses, ProgramError, merge_equal_uses
 
-_KINDS = {collective.hlo_name: collective.name for collective in COLLECTIVES.values()}
+_KINDS_BY_HLO_NAME = {collective.hlo_name: collective.name for collective in COLLECTIVES.values()}
 _REDUCE_OPS = {"add": "sum", "maximum": "max", "minimum": "min"}
 
 _ARRAY = re.compile(r"\b(?!token\b)(pred|[a-z]+(\d+)\w*)\[([\d,]*)\]")
@@ -44,7 +44,7 @@ _DTYPE = re.compile(r"(bf|f|s|u|c)(\d+)(\w*)")
 _DTYPES = {"bf": "bfloat", "f": "float", "s": "int", "u": "uint", "c": "complex"}
 
 # The largest number of operands in which a source line is searched.
-_MOST_OPERANDS = 64
+_MAX_SEARCHED_OPERANDS = 64
 
 _COMPUTATION = re.compile(r"^(?:ENTRY )?%?([\w.-]+) \(.*\{$", re.MULTILINE)
 _CALLED = re.compile(
@@ -53,8 +53,8 @@ _CALLED = re.compile(
 )
 _NAME = re.compile(r"[\w.-]+")
 # Instructions whose brackets contain a value and not the names of operands.
-_VALUES = ("constant", "parameter", "iota")
-_COUNTS = re.compile(r"\b(?:num_partitions|replica_count)=(\d{1,9})\b")
+_OPS_WITHOUT_OPERANDS = ("constant", "parameter", "iota")
+_RANK_COUNTS = re.compile(r"\b(?:num_partitions|replica_count)=(\d{1,9})\b")
 _MESH = re.compile(r"sdy\.mesh @\w+ = <\[(.*?)\]")
 _EXTENT = re.compile(r'"([^"]+)"=(\d+)')
 _BRANCHES = re.compile(
@@ -93,9 +93,9 @@ def collectives_in_hlo(
                 f"at line {len(lines)}, {lines[-1].strip()[:60]!r}"
             )
         axes = MeshAxes(mesh or {}, ranks_in_head(head) or ranks)
-        sources = UserSources(head, source_folder)
+        sources = SourceLines(head, source_folder)
         uses = _Inventory(
-            module, axes, sources, LoopCounter(module), started_collective_ids(module)
+            module, axes, sources, LoopCounter(module), chain_ids_of_starts(module)
         ).uses_in(module.entry)
     # A number in the text may be too long, and a computation may call itself.
     except (RecursionError, ValueError) as error:
@@ -110,7 +110,11 @@ def mesh_in_stablehlo(stablehlo_text: str) -> dict[str, int]:
     text contains no mesh.
     """
     texts = map(_EXTENT.findall, _MESH.findall(stablehlo_text))
-    meshes = [{name: int(extent) for name, extent in extents} for extents in texts if extents]
+    meshes = [
+        {computation: int(extent) for computation, extent in extents}
+        for extents in texts
+        if extents
+    ]
     return max(meshes, key=lambda mesh: math.prod(mesh.values()), default={})
 
 
@@ -118,11 +122,11 @@ def ranks_in_head(head: str) -> int | None:
     """Return the number of ranks of a program: replicas x partitions.
 
     `head` is the HLO before the first computation. Returns None if the head contains neither
-    number. Raises ProgramError if the product is larger than MOST_RANKS.
+    number. Raises ProgramError if the product is larger than MAX_RANKS.
     """
-    counts = [int(count) for count in _COUNTS.findall(remove_quoted_parts(head))]
-    if math.prod(counts) > MOST_RANKS:
-        raise ProgramError(f"it is for {math.prod(counts)} ranks, expected at most {MOST_RANKS}")
+    counts = [int(count) for count in _RANK_COUNTS.findall(remove_quoted_parts(head))]
+    if math.prod(counts) > MAX_RANKS:
+        raise ProgramError(f"it is for {math.prod(counts)} ranks, expected at most {MAX_RANKS}")
     return math.prod(counts) if counts else None
 
 
@@ -140,25 +144,25 @@ def check_complete(text: str) -> None:
     Each computation must also have exactly one instruction that is its result, marked with ROOT.
     """
     called = (
-        name
+        computation
         for part in set(_CALLED.findall(remove_quoted_parts(text)))
-        for name in _NAME.findall(part)
+        for computation in _NAME.findall(part)
     )
-    _check_each_once(_COMPUTATION.findall(text), called)
+    _check_names(_COMPUTATION.findall(text), called)
     for computation, instructions in read_module(text).computations.items():
         roots = sum(instruction.text.startswith("ROOT ") for instruction in instructions)
         if roots != 1:
             raise ProgramError(f"{computation!r} has {roots} ROOT instructions, expected 1")
         required_names = (
-            name
+            computation
             for instruction in instructions
-            if instruction.op not in _VALUES
-            for name in instruction.operands
+            if instruction.op not in _OPS_WITHOUT_OPERANDS
+            for computation in instruction.operands
         )
-        _check_each_once([instruction.name for instruction in instructions], required_names)
+        _check_names([instruction.name for instruction in instructions], required_names)
 
 
-def _check_each_once(defined_names: Sequence[str], required_names: Iterable[str]) -> None:
+def _check_names(defined_names: Sequence[str], required_names: Iterable[str]) -> None:
     """Raise ProgramError if a required name is not defined, or if a name is defined twice.
 
     The names are those of computations or of instructions. Without this check, the collectives that
@@ -167,7 +171,7 @@ def _check_each_once(defined_names: Sequence[str], required_names: Iterable[str]
     missing = sorted(set(required_names) - set(defined_names))
     if missing:
         raise ProgramError(f"it runs {missing[0]!r}, which is missing: expected the whole file")
-    twice = [name for name, count in Counter(defined_names).items() if count > 1]
+    twice = [computation for computation, count in Counter(defined_names).items() if count > 1]
     if twice:
         raise ProgramError(f"it has {twice[0]!r} twice: expected the file as XLA wrote it")
 
@@ -190,7 +194,7 @@ class _Inventory:
 
     module: Module
     axes: MeshAxes
-    sources: UserSources
+    sources: SourceLines
     loop_counter: LoopCounter
     chains: Mapping[str, AbstractSet[str]]
     _uses: dict[str, CollectiveUses] = field(default_factory=dict)
@@ -264,14 +268,14 @@ class _Inventory:
         factor = ranks if instruction.collective == "reduce-scatter" else 1
         applied = [
             part
-            for name in instruction.called_computations
-            for part in self.module.computations.get(name, ())
+            for computation in instruction.called_computations
+            for part in self.module.computations.get(computation, ())
         ]
         reduce_op = applied[-1].op if applied else ""
         return CollectiveUse(
-            kind=_KINDS.get(instruction.collective, instruction.collective),
-            dtype="+".join(sorted({name for name, _ in arrays})),
-            payload_bytes=min(result_bytes * factor, MAX_DOCUMENT_BYTES),
+            kind=_KINDS_BY_HLO_NAME.get(instruction.collective, instruction.collective),
+            dtype="+".join(sorted({computation for computation, _ in arrays})),
+            payload_bytes=min(result_bytes * factor, MAX_PAYLOAD_BYTES),
             ranks=ranks,
             groups=groups,
             axes=axes,
@@ -304,8 +308,8 @@ class _Inventory:
                 algorithm=use.algorithm or algorithm,
                 hidden_by=hiding_counts.get(instruction.name, use.hidden_by),
             )
-            for name in instruction.called_computations
-            for use in self.uses_in(name)
+            for computation in instruction.called_computations
+            for use in self.uses_in(computation)
         ]
 
     def _with_source(
@@ -318,19 +322,19 @@ class _Inventory:
         computation to the instructions.
         """
         names, source = [*instruction.operands], use.source
-        while names and not source and len(names) < _MOST_OPERANDS:
+        while names and not source and len(names) < _MAX_SEARCHED_OPERANDS:
             operand = instructions.get(names.pop(0))
             if operand is not None:
                 source = self.sources.user_line_of(operand.text)
                 names += operand.operands
         return replace(use, source=source)
 
-    def _is_reduce_scatter(self, name: str) -> bool:
+    def _is_reduce_scatter(self, computation: str) -> bool:
         """Return whether a fused computation returns only each rank's part of its all-reduce.
 
-        `name` is the name of the computation.
+        `computation` is the name of the computation.
         """
-        instructions = self.module.computations.get(name, ())
+        instructions = self.module.computations.get(computation, ())
         sums = [
             instruction for instruction in instructions if instruction.collective == "all-reduce"
         ]
@@ -350,10 +354,10 @@ def _result_arrays(instruction: Instruction) -> list[tuple[str, int]]:
     """
     arrays = [
         (
-            _numpy_dtype_name(name),
+            _numpy_dtype_name(computation),
             math.prod(map(int, filter(None, extents.split(",")))) * int(bits or 8) // 8,
         )
-        for name, bits, extents in _ARRAY.findall(instruction.shape)
+        for computation, bits, extents in _ARRAY.findall(instruction.shape)
     ]
     count = len(instruction.operands)
     if instruction.op == "send":
@@ -365,13 +369,13 @@ def _result_arrays(instruction: Instruction) -> list[tuple[str, int]]:
     return arrays
 
 
-def _numpy_dtype_name(name: str) -> str:
+def _numpy_dtype_name(computation: str) -> str:
     """Return numpy's name for XLA's name of a dtype, such as bfloat16 for ``bf16``.
 
     An unknown name is returned unchanged.
     """
-    match = _DTYPE.fullmatch(name)
+    match = _DTYPE.fullmatch(computation)
     if match is None:
-        return name.replace("pred", "bool")
+        return computation.replace("pred", "bool")
     letters, bits, form = match.groups()
     return f"{_DTYPES[letters]}{bits}" + (f"_{form}" if form else "")

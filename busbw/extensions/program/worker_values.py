@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from busbw.model.field_types import MAX_DOCUMENT_BYTES, Count, Natural
+from busbw.model.field_types import MAX_PAYLOAD_BYTES, Count, Natural
 from busbw.model.words import payload_text, plural
 
 # The layouts of groups that no mesh axes make up: 0 1, 2 3 is consecutive, and 0 2, 1 3 is strided.
@@ -124,7 +124,7 @@ def merge_equal_uses(
     for use in uses:
         key = replace(use, times=1, hidden_by=min(use.hidden_by, 1))
         other = merged.get(key, replace(use, times=0))
-        times = min(combine_times(use.times, other.times), MAX_DOCUMENT_BYTES)
+        times = min(combine_times(use.times, other.times), MAX_PAYLOAD_BYTES)
         merged[key] = replace(use, times=times, hidden_by=min(use.hidden_by, other.hidden_by))
     return tuple(merged.values())
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from busbw import __version__, grid, wire
 from busbw.cli import (
-    Commands,
+    Subparsers,
     add_command,
     check_output_file,
     recognizer_of_json_objects,
@@ -27,7 +27,7 @@ from busbw.collectives import COLLECTIVES, REDUCE_OPS
 from busbw.collectives.base import DTYPES
 from busbw.model.case import GridError
 from busbw.model.field_types import moment_text
-from busbw.model.words import Device, Outcome, plural, seconds_text
+from busbw.model.words import DeviceClass, Outcome, plural, seconds_text
 from busbw.report.conclusion import conclusion_lines
 from busbw.report.table import percent_text
 from busbw.session.command_line import read_options
@@ -60,9 +60,9 @@ _DEFAULT_SETTINGS = {"payloads": "1M,64M", "launches": "1"}
 
 # Differences that are problems: more than this between the two clocks, less than this share of the
 # links' bandwidth, and more than this between the fastest and the slowest launch.
-_MOST_CLOCK_DIFFERENCE = 0.05
-_LEAST_CEILING_SHARE = 0.5
-_MOST_LAUNCH_SPREAD = {Device.CPU: 0.3, Device.GPU: 0.04, Device.TPU: 0.04}
+_MAX_CLOCK_DIFFERENCE = 0.05
+_MIN_CEILING_SHARE = 0.5
+_MAX_LAUNCH_SPREAD = {DeviceClass.CPU: 0.3, DeviceClass.GPU: 0.04, DeviceClass.TPU: 0.04}
 
 
 class _WaitingDisplay(Display):
@@ -77,7 +77,7 @@ class _WaitingDisplay(Display):
             print(text, file=sys.stderr, flush=True)
 
 
-def add_to(commands: Commands) -> None:
+def add_to(commands: Subparsers) -> None:
     """Add the subcommand and its options to `commands`."""
     parser = add_command(
         commands,
@@ -91,7 +91,7 @@ def add_to(commands: Commands) -> None:
         "results go into one file. Baselines are neither read nor written.",
         example="busbw doctor --device=gpu",
     )
-    devices = ("auto", *(device.value for device in Device))
+    devices = ("auto", *(device.value for device in DeviceClass))
     device = "Check this kind of device (default: a TPU if there is one, else a GPU, else the CPU)"
     parser.add_argument("--device", choices=devices, help=device)
     frameworks = "Check these frameworks, as a comma list (default: those that are installed)"
@@ -209,7 +209,7 @@ def _median_times_s(session: JudgedSession) -> dict[str, float]:
     }
 
 
-def _clock_differences(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
+def _clock_problems(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
     """Yield a sentence for each case whose times by the two clocks differ by more than 5 %.
 
     `sessions` are the sessions of the checks by name; the checks ``device`` and ``host`` count.
@@ -218,14 +218,14 @@ def _clock_differences(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
     host_times_s = _median_times_s(sessions["host"]) if "host" in sessions else {}
     for name, host_s in host_times_s.items():
         device_s = device_times_s.get(name, host_s)
-        if abs(host_s / device_s - 1) > _MOST_CLOCK_DIFFERENCE:
+        if abs(host_s / device_s - 1) > _MAX_CLOCK_DIFFERENCE:
             yield (
                 f"{name} takes {seconds_text(host_s)} by the host's clock, "
                 f"{seconds_text(device_s)} by the device's"
             )
 
 
-def _low_bandwidths(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
+def _bandwidth_problems(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
     """Yield a sentence for each family of cases that uses less than half of the links' bandwidth.
 
     The check ``curve`` counts, and of each family the payload with the highest bandwidth.
@@ -233,11 +233,11 @@ def _low_bandwidths(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
     timed_verdicts = [v for v in sessions["curve"].verdicts.values() if v.ceiling_share is not None]
     for name, group in itertools.groupby(timed_verdicts, lambda v: v.case and v.case.family_name):
         share = max(verdict.ceiling_share or 0.0 for verdict in group)
-        if share < _LEAST_CEILING_SHARE:
+        if share < _MIN_CEILING_SHARE:
             yield f"{name} reaches {percent_text(share)} % of the bandwidth of the links"
 
 
-def _cases_beyond_memory(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
+def _memory_problems(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
     """Yield a sentence for each case of the check ``memory`` in a family without any time.
 
     Usually the larger payloads of a family do not fit, which is no problem, and the others do fit.
@@ -249,7 +249,7 @@ def _cases_beyond_memory(sessions: Mapping[str, JudgedSession]) -> Iterator[str]
             yield f"{verdict.spec.id} does not fit: {verdict.text}"
 
 
-def _noisy_cases(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
+def _noise_problems(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
     """Yield a sentence for each case of the check ``noise`` whose launches differ too much.
 
     The accepted spread, from the fastest to the slowest launch, depends on the device.
@@ -259,7 +259,7 @@ def _noisy_cases(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
     for spec, measurement in observations.measurements.items():
         times_s = [launch_time_s(run) for run in measurement.runs]
         spread = max(times_s) / min(times_s) - 1 if times_s else 0.0
-        if spread > _MOST_LAUNCH_SPREAD[observations.environment.device]:
+        if spread > _MAX_LAUNCH_SPREAD[observations.environment.device]:
             yield (
                 f"{spec.id} takes {seconds_text(min(times_s))} to {seconds_text(max(times_s))} in "
                 f"{plural(len(times_s), 'launch')}, {percent_text(spread)} % apart"
@@ -268,8 +268,8 @@ def _noisy_cases(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
 
 # By the name of a check, the function that yields its problems besides outcomes and notes.
 _FURTHER_PROBLEMS = {
-    "device": _clock_differences,
-    "curve": _low_bandwidths,
-    "memory": _cases_beyond_memory,
-    "noise": _noisy_cases,
+    "device": _clock_problems,
+    "curve": _bandwidth_problems,
+    "memory": _memory_problems,
+    "noise": _noise_problems,
 }

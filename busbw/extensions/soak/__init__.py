@@ -9,8 +9,8 @@ summation from a result.
 
 MODES = {"busbw_verdict": "mode:mode_of"}
 OPTIONS = {"soak": "options:SOAK", "require_signature": "options:REQUIRE_SIGNATURE"}
-OBSERVERS = {"health": "health:observer_of"}
-FINDINGS = {"health": "health:finding_at", "signature": "signatures:finding_at"}
+OBSERVERS = {"health": "health:make_observer"}
+FINDINGS = {"health": "health:health_finding", "signature": "signatures:signature_finding"}
 VALUES = {
     "health": "health:Health",
     "soak": "worker:Tally",
@@ -18,6 +18,6 @@ VALUES = {
 }
 FIGURES = {"soak": "mode:FIGURES"}
 HOOKS = {"tables": "signatures:order_tables"}
-FIRST_CALLS = {"signature": "worker_signature:SignedSum"}
-WORKER_SERVICES = {"health": "worker_health:open_session"}
+FIRST_CALLS = {"signature": "worker_signature:SummationSignature"}
+WORKER_SERVICES = {"health": "worker_health:make_worker"}
 WORKER_OPERATIONS = {"soak": "worker:soak", "health": "worker_health:HealthReader.read"}

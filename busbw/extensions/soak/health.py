@@ -19,21 +19,21 @@ from busbw.judge.decision import Finding
 from busbw.model.case import Case, CaseSpec
 from busbw.model.field_types import NotNegative
 from busbw.model.launch import Failure, LaunchId
-from busbw.model.machine import ALONE, CPU_QUOTA
+from busbw.model.machine import CPU_QUOTA, NO_GROUP
 from busbw.model.verdict import Verdict
 from busbw.model.words import seconds_text
 from busbw.session.machine import worker_spec_of
 from busbw.session.measure import Observer
 from busbw.session.state import MeasuredSession
 
-from .worker_health import Reading
+from .worker_health import HealthReading
 
-NAME = "health"
+VALUE_NAME = "health"
 _TIMEOUT_S = 10.0
 
 # The variable with the script of the fake framework. With ``"counts": true`` in the script the
 # devices of this framework have counters.
-_SCRIPT = "BUSBW_FAKE"
+_SCRIPT_VARIABLE = "BUSBW_FAKE"
 
 # Throttling for less than this fraction of the time between two readings is not reported.
 _MIN_THROTTLED_FRACTION = 0.01
@@ -63,7 +63,9 @@ class HealthChanges:
     errors: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     throttled_s: Mapping[str, NotNegative] = field(default_factory=dict)
 
-    def with_changes(self, earlier: Reading, later: Reading, prefix: str = "") -> HealthChanges:
+    def with_added_changes(
+        self, earlier: HealthReading, later: HealthReading, prefix: str = ""
+    ) -> HealthChanges:
         """Return a copy to which the changes between two readings of a host are added.
 
         `earlier` and `later` are the two readings. `prefix` is put before the names of counters,
@@ -113,11 +115,11 @@ class Health:
 
     """
 
-    readings: tuple[Reading, ...]
+    readings: tuple[HealthReading, ...]
     changes: Mapping[str, HealthChanges]
 
 
-def observer_of(resolved_session: MeasuredSession, executor: Executor) -> Observer | None:
+def make_observer(resolved_session: MeasuredSession, executor: Executor) -> Observer | None:
     """Return an Observer of the session, which reads the health counters of all hosts.
 
     `resolved_session` is the session before it measures, and `executor` starts the processes that
@@ -127,15 +129,15 @@ def observer_of(resolved_session: MeasuredSession, executor: Executor) -> Observ
     options, target = resolved_session.options, resolved_session.machine.target
     framework = next(iter(target.device_sets))
     is_local = options.remote is None
-    script = json.loads(os.environ.get(_SCRIPT, "{}"))
+    script = json.loads(os.environ.get(_SCRIPT_VARIABLE, "{}"))
     if FRAMEWORKS[framework].is_scripted and not script.get("counts"):
         return None
     worker_spec = worker_spec_of(options, framework, Side.CANDIDATE, device=target.device)
     # All processes on a host would read the same counters.
     worker_spec = replace(
         worker_spec,
-        service=NAME,
-        cluster=ALONE if is_local else worker_spec.cluster,
+        service=VALUE_NAME,
+        cluster=NO_GROUP if is_local else worker_spec.cluster,
         default_variables={},
     )
     observer = HealthObserver(executor, worker_spec)
@@ -155,7 +157,7 @@ class HealthObserver:
 
     executor: Executor
     worker_spec: WorkerSpec | None
-    _last_readings: dict[str, Reading] = field(default_factory=dict)
+    _last_readings: dict[str, HealthReading] = field(default_factory=dict)
     _changes: dict[str, HealthChanges] = field(default_factory=dict)
     _group: Group | None = None
 
@@ -175,11 +177,11 @@ class HealthObserver:
             prefix = f"{host}, " if len(self._last_readings) > 1 else ""
             if case is not None:
                 changes = self._changes.get(case.name, HealthChanges())
-                changes = changes.with_changes(before, reading, prefix)
+                changes = changes.with_added_changes(before, reading, prefix)
                 self._changes |= {case.name: changes} if changes.change_texts else {}
             self._last_readings[host] = reading
 
-    def _read_all_hosts(self) -> Mapping[str, Reading]:
+    def _read_all_hosts(self) -> Mapping[str, HealthReading]:
         """Read the counters, and map the name of each host to its reading; empty after a failure.
 
         If several processes run on a host, the reading of the last process counts.
@@ -187,20 +189,20 @@ class HealthObserver:
         if self.worker_spec is None:
             return {}
         if self._group is None or self._group.has_ended:
-            group = self.executor.open_group(self.worker_spec, LaunchId(name=NAME))
+            group = self.executor.open_group(self.worker_spec, LaunchId(name=VALUE_NAME))
             if isinstance(group, Failure):
                 return self._stop_reading(group.message)
             self._group = group
-        request, doing = Request(NAME, Reading), "reading health counters"
-        replies = self._group.ask_each(request, _TIMEOUT_S, doing)
+        request, activity = Request(VALUE_NAME, HealthReading), "reading health counters"
+        replies = self._group.ask_each(request, _TIMEOUT_S, activity)
         if isinstance(replies, Failure):
             return self._stop_reading(replies.message)
-        readings = {r.host: r for r in replies if isinstance(r, Reading)}
+        readings = {r.host: r for r in replies if isinstance(r, HealthReading)}
         problem = next((r.problem for r in readings.values() if r.problem), "")
         has_counters = any(r.errors or r.throttled_s or r.values for r in readings.values())
         return readings if has_counters and not problem else self._stop_reading(problem)
 
-    def _stop_reading(self, reason: str) -> Mapping[str, Reading]:
+    def _stop_reading(self, reason: str) -> Mapping[str, HealthReading]:
         """End the reading of counters for the rest of the session, and return an empty mapping.
 
         `reason` says why, and is shown to the user unless it is empty.
@@ -213,7 +215,7 @@ class HealthObserver:
         return {}
 
 
-def finding_at(measured_session: MeasuredSession, spec: CaseSpec, verdict: Verdict) -> Finding:
+def health_finding(measured_session: MeasuredSession, spec: CaseSpec, verdict: Verdict) -> Finding:
     """Return the finding on the health counters that changed while the case `spec` ran.
 
     The finding contains a note for each changed counter. If throttling took long enough to explain
@@ -221,7 +223,7 @@ def finding_at(measured_session: MeasuredSession, spec: CaseSpec, verdict: Verdi
     the case slower. If two stacks are interleaved, no doubt is added, because both are throttled
     alike.
     """
-    health: Health | None = measured_session.extra.get(NAME)
+    health: Health | None = measured_session.extra.get(VALUE_NAME)
     changes = (
         health.changes.get(measured_session.jobs[spec].case.name) if health is not None else None
     )

@@ -35,17 +35,17 @@ from busbw.session.state import JudgedSession, MeasuredSession
 
 from .worker import Tally
 
-NAME = "soak"
+VALUE_NAME = "soak"
 _CONFIDENCE = 0.95
 
 # A launch soaks for this many times the duration of its start. A case is soaked for _TURN_S
 # seconds before the next case, and for at least _MIN_TURN_S seconds.
-_SOAK_PER_START, _TURN_S, _MIN_TURN_S = 4.0, 2.0, 0.1
+_SOAK_TIME_PER_START_TIME, _TURN_S, _MIN_TURN_S = 4.0, 2.0, 0.1
 
 
 def mode_of(options: Options) -> Mode | None:
     """Return the session mode of a soak; None without --soak."""
-    if NAME not in options.extra:
+    if VALUE_NAME not in options.extra:
         return None
     return replace(
         measuring_mode(replace(options, require_baselines=False)),
@@ -84,7 +84,7 @@ class Soak:
         After an interrupt, the verdicts so far are shown, and KeyboardInterrupt is raised again.
         """
         begun_s, executor, display = time.monotonic(), self.executor, self.display
-        self._end_s = begun_s + self.resolved_session.options.extra[NAME]
+        self._end_s = begun_s + self.resolved_session.options.extra[VALUE_NAME]
         try:
             with executor:
                 while cases := self._unfinished_cases():
@@ -142,8 +142,8 @@ class Soak:
         if self._launch_count == 1:
             # The first start, however long it took, is not part of the requested time.
             self._end_s += start_s
-        end_s = time.monotonic() + max(_TURN_S, _SOAK_PER_START * start_s)
-        self._observe_health(None)
+        end_s = time.monotonic() + max(_TURN_S, _SOAK_TIME_PER_START_TIME * start_s)
+        self._call_observers(None)
         with executor.time_phase("measuring"):
             while time.monotonic() < end_s and (cases := self._unfinished_cases(framework)):
                 self._soak_case(group, self._next_case(cases))
@@ -167,9 +167,9 @@ class Soak:
             self.failures[case] = reply
         else:
             self.tallies[case] = tally + reply
-        self._observe_health(case)
+        self._call_observers(case)
 
-    def _observe_health(self, case: Case | None) -> None:
+    def _call_observers(self, case: Case | None) -> None:
         """Call all observers after `case`, or before the first case of a launch with None."""
         for observer in self._observers.values():
             observer.observe(case)
@@ -180,7 +180,7 @@ class Soak:
         `observed` is the session with the extra values of the observers.
         """
         verdicts = {
-            spec: replace(verdict, extra={NAME: Tally()})
+            spec: replace(verdict, extra={VALUE_NAME: Tally()})
             for spec, verdict in observed.skipped_verdicts.items()
         }
         for spec, job in observed.jobs.items():
@@ -226,13 +226,13 @@ def judge_soaked_case(spec: CaseSpec, case: Case, tally: Tally, failure: Failure
     outcome = Outcome.FAILED
     if failure is not None and failure.kind is FailureKind.OUT_OF_MEMORY:
         verdict = out_of_memory_verdict(spec, failure, " (nothing was compared)", failed=False)
-        return replace(verdict, case=case, extra={NAME: tally})
+        return replace(verdict, case=case, extra={VALUE_NAME: tally})
     if failure is not None and failure.kind is FailureKind.OTHER_DTYPE:
         text, outcome, failure = failure.message, Outcome.SKIPPED, None
     elif failure is not None:
         text = f"{failure.kind.text}: {failure.first_line}"
     elif tally.iterations:
-        text, outcome = compared_text(tally), Outcome.PASS
+        text, outcome = no_corruption_text(tally), Outcome.PASS
     else:
         text, outcome = "there was no time for an iteration", Outcome.SKIPPED
     return Verdict(
@@ -242,7 +242,7 @@ def judge_soaked_case(spec: CaseSpec, case: Case, tally: Tally, failure: Failure
         text=text,
         case=case,
         failure=failure,
-        extra={NAME: tally},
+        extra={VALUE_NAME: tally},
     )
 
 
@@ -274,11 +274,11 @@ def judge_soak_session(
     elif not total.iterations:
         text = f"no result was compared: {cases} skipped"
     else:
-        outcome, text = SessionOutcome.PASS, f"{count}, {compared_text(total)}"
+        outcome, text = SessionOutcome.PASS, f"{count}, {no_corruption_text(total)}"
     return SessionVerdict(outcomes=(outcome,), text=text)
 
 
-def compared_text(tally: Tally) -> str:
+def no_corruption_text(tally: Tally) -> str:
     """Return a text with the compared amount, and an upper bound for the rate of wrong results.
 
     No result in `tally` may be wrong, and it must have at least an iteration. The bound is the
@@ -306,7 +306,7 @@ def _tally_figure(id: str, heading: str, **options: Any) -> Figure:
     """
 
     def compute(verdict: Verdict) -> Any:
-        return getattr(verdict.extra[NAME], id)
+        return getattr(verdict.extra[VALUE_NAME], id)
 
     return Figure(id, heading, is_fitted_to_cells=True, compute=compute, **options)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from busbw.session.option import COMPARE, Option, argument_type, parse_seconds
+from busbw.session.option import COMPARE_GROUP, Option, argument_type, parse_seconds
 
 _UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -32,11 +32,11 @@ SOAK = Option(
         *("accept_regression", "require_baselines", "require_signature", "clock", "placement"),
         *("program", "update_baselines", "prune_baselines"),
     ),
-    because="which takes no times",
+    exclusion_reason="which takes no times",
 )
 REQUIRE_SIGNATURE = Option(
     name="require_signature",
-    group=COMPARE,
+    group=COMPARE_GROUP,
     arguments={
         "action": "store_true",
         "help": "Fail a case whose sums are computed in a different order than in its baseline, or "

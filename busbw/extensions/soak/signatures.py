@@ -18,10 +18,12 @@ from busbw.model.words import payload_text, plural
 from busbw.report.table import Column, Table, TextLine, make_rows
 from busbw.session.state import MeasuredSession
 
-NAME = "signature"
+VALUE_NAME = "signature"
 
 
-def finding_at(measured_session: MeasuredSession, spec: CaseSpec, verdict: Verdict) -> Finding:
+def signature_finding(
+    measured_session: MeasuredSession, spec: CaseSpec, verdict: Verdict
+) -> Finding:
     """Return the finding on the order of summation of the case `spec`.
 
     If the order changed or varies between launches, the finding contains a note or, with
@@ -36,7 +38,7 @@ def finding_at(measured_session: MeasuredSession, spec: CaseSpec, verdict: Verdi
     old_signature, signature = common_signature(reference), common_signature(runs)
     has_both = bool(reference and runs)
     changes = setup_changes(reference[0].versions, runs[0].versions) if has_both else ()
-    text = order_change_text(runs, old_signature, changes)
+    text = order_problem_text(runs, old_signature, changes)
     if not reference or "require_signature" not in measured_session.options.extra:
         return Finding(notes=(text,) if text else ())
     if not text and runs and bool(old_signature) is not bool(signature):
@@ -46,11 +48,11 @@ def finding_at(measured_session: MeasuredSession, spec: CaseSpec, verdict: Verdi
 
 def common_signature(launches: Sequence[Run | Record]) -> str:
     """Return the signature that all launches share; empty if they do not share a signature."""
-    signatures = {str(launch.extra.get(NAME, "")) for launch in launches}
+    signatures = {str(launch.extra.get(VALUE_NAME, "")) for launch in launches}
     return signatures.pop() if len(signatures) == 1 else ""
 
 
-def order_change_text(
+def order_problem_text(
     runs: Sequence[Run], reference_signature: str, stack_changes: Sequence[str]
 ) -> str:
     """Return a sentence on a changed order of summation, or on an order that varies by launch.
@@ -64,7 +66,7 @@ def order_change_text(
         stack_changes: Texts on the changes of the stack since the reference was recorded.
 
     """
-    signatures = sorted({str(run.extra[NAME]) for run in runs if run.extra.get(NAME)})
+    signatures = sorted({str(run.extra[VALUE_NAME]) for run in runs if run.extra.get(VALUE_NAME)})
     if len(signatures) > 1:
         count = plural(len(runs), "launch")
         return f"no signature: {count} added up in several orders: {', '.join(signatures)}"
@@ -101,7 +103,7 @@ def order_tables(measurements: Iterable[Measurement]) -> list[Table]:
     """
     orders_by_group: dict[str, list[tuple[int, str]]] = {}
     for measurement in measurements:
-        orders = {str(run.extra.get(NAME, "")).partition(" ")[2] for run in measurement.runs}
+        orders = {str(run.extra.get(VALUE_NAME, "")).partition(" ")[2] for run in measurement.runs}
         if len(orders) == 1 and "" not in orders:
             case = measurement.case
             group = orders_by_group.setdefault(case.family_name, [])

@@ -25,7 +25,7 @@ from busbw.worker.host import host_name
 from busbw.worker.serve import request_value
 
 if TYPE_CHECKING:
-    from busbw.worker.measure import CaseMeasurer
+    from busbw.worker.measure import MeasuringWorker
 
 # The duration that a batch of iterations should have, and its largest number of iterations.
 _BATCH_S, _MAX_BATCH_ITERATIONS = 0.2, 2**14
@@ -107,13 +107,13 @@ def mismatch_text(rank: int, element: int, expected: int, actual: int) -> str:
     )
 
 
-def soak(session: CaseMeasurer, request: Mapping[str, Any]) -> Tally:
-    """Run iterations of a case for some seconds, compare their results, and return the amount.
+def soak(worker: MeasuringWorker, request: Mapping[str, Any]) -> Tally:
+    """Run a case for some seconds, compare each result, and return how much was compared.
 
     The case runs out of place, so that its input does not change.
 
     Args:
-        session: The framework of the worker, and the memory of its host.
+        worker: The framework of the worker, and the memory of its host.
         request: The request, with the values `case`, `key` (the environment key), `plan`,
             `seconds`, and `iterations`, the number of iterations in earlier requests.
 
@@ -124,7 +124,7 @@ def soak(session: CaseMeasurer, request: Mapping[str, Any]) -> Tally:
     """
     case = request_value(request, "case", Case)
     key = request_value(request, "key", EnvironmentKey)
-    backend, collective = session.backend, COLLECTIVES[case.collective]
+    backend, collective = worker.backend, COLLECTIVES[case.collective]
     protocol = replace(case.protocol, clock=Clock.DISPATCH)
     case = replace(case, placement=Placement.OUT_OF_PLACE.value, protocol=protocol)
     need = backend.memory_need(case)
@@ -134,8 +134,8 @@ def soak(session: CaseMeasurer, request: Mapping[str, Any]) -> Tally:
         more = case.ranks // key.processes * input_bytes
         need = replace(need, needed_bytes=need.needed_bytes + more)
         limit_bytes = request_value(request, "plan", Plan).memory_limit_bytes
-        session.host_memory.check_fits(need, limit_bytes, key)
-    check_devices(backend.reachable_devices(), case, key)
+        worker.host_memory.check_fits(need, limit_bytes, key)
+    check_devices(backend.current_environment_key(), case, key)
     module = backend.name if backend.name in _FRAMEWORKS_WITH_MODULE else "values"
     framework = importlib.import_module(f"{__name__}_{module}")
     with framework.prepared_program(backend, case) as program:

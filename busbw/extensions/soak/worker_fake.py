@@ -22,11 +22,11 @@ from .worker import SoakProgram, mismatch_text
 def prepared_program(backend: FakeBackend, case: Case) -> Iterator[SoakProgram]:
     """Yield the program of `case`, some of whose results are wrong if the script says so."""
     with backend.prepare_program(case) as program:
-        yield FakeProgram(program, backend.script_line(case).get("flips", {}))
+        yield FakeSoakProgram(program, backend.case_changes(case).get("flips", {}))
 
 
 @dataclass
-class FakeProgram(SoakProgram):
+class FakeSoakProgram(SoakProgram):
     """A simulated program in a soak, which returns wrong results if the script says so.
 
     Attributes:

@@ -19,7 +19,7 @@ from typing import Any
 
 from busbw.model.field_types import NotNegative
 from busbw.model.machine import CPU_QUOTA
-from busbw.model.words import Device
+from busbw.model.words import DeviceClass
 from busbw.worker import host, process
 
 _NVLINK_ERRORS = {
@@ -65,7 +65,7 @@ _GPU_COUNTERS: Mapping[str, Mapping[str, tuple[str, *tuple[str | int, ...]]]] = 
 }
 # How to convert the results of NVML's functions that do not return a number to keep. The results
 # are rows remapped for both kinds of errors, nanoseconds, memory, and whether a link is active.
-_CONVERSIONS: Mapping[str, Callable[[Any], float]] = {
+_NUMBERS_OF_RESULTS: Mapping[str, Callable[[Any], float]] = {
     "nvmlDeviceGetRemappedRows": lambda rows: sum(rows[:2]),
     "nvmlDeviceGetViolationStatus": lambda status: status.violationTime / 1e9,
     "nvmlDeviceGetMemoryInfo": lambda memory: memory.used,
@@ -80,7 +80,7 @@ _TPU_METRICS = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Reading:
+class HealthReading:
     """The health counters of a host and its devices at a moment.
 
     The name of a counter contains its device, such as ``gpu 0 PCIe replays``.
@@ -119,7 +119,7 @@ class HealthReader:
 
     """
 
-    device: Device
+    device: DeviceClass
     root: Path = Path("/")
     # The latest counters by name, by the field of a Reading.
     _counters: defaultdict[str, defaultdict[str, float]] = field(
@@ -127,9 +127,9 @@ class HealthReader:
     )
     _read_s: float = field(default_factory=time.monotonic)
     # In how many periods, and for how many nanoseconds, a cgroup was throttled, by its folder.
-    _last_throttling: dict[Path, tuple[int, int]] = field(default_factory=dict)
+    _last_quota_counts: dict[Path, tuple[int, int]] = field(default_factory=dict)
 
-    def read(self, request: object = None) -> Reading:
+    def read(self, request: object = None) -> HealthReading:
         """Read and return the counters; if the device's library fails, `problem` has the error.
 
         `request` is the request of the session to the worker, and is not used.
@@ -137,9 +137,9 @@ class HealthReader:
         before_s, self._read_s, problem = self._read_s, time.monotonic(), ""
         self._read_quotas()
         try:
-            if self.device is Device.GPU:
+            if self.device is DeviceClass.GPU:
                 self._read_gpus(importlib.import_module("pynvml"))
-            elif self.device is Device.TPU:
+            elif self.device is DeviceClass.TPU:
                 monitor = importlib.import_module("libtpu.sdk").tpumonitoring
                 self._read_tpus(monitor, self._read_s - before_s)
         except ModuleNotFoundError:
@@ -147,7 +147,7 @@ class HealthReader:
             problem = ""
         except Exception as error:
             problem = process.remove_secrets(f"{type(error).__name__}: {error}")[:200]
-        return Reading(
+        return HealthReading(
             host=host.host_name(),
             read_s=self._read_s,
             errors={name: count for name, count in self._counters["errors"].items() if count},
@@ -169,8 +169,8 @@ class HealthReader:
                 counts = {name: int(count) for name, count in rows}
                 stopped_ns = counts.get("throttled_time", 1000 * counts.get("throttled_usec", 0))
                 new_counts = counts.get("nr_throttled", 0), stopped_ns
-                old_counts = self._last_throttling.get(folder, new_counts)
-                self._last_throttling[folder] = new_counts
+                old_counts = self._last_quota_counts.get(folder, new_counts)
+                self._last_quota_counts[folder] = new_counts
                 periods_s = (new_counts[0] - old_counts[0]) * period_us / 1e6
                 gained_s = max(0.0, min(periods_s, (new_counts[1] - old_counts[1]) / 1e9))
                 name = f"{CPU_QUOTA} of {share_us / period_us:.4g}"
@@ -189,7 +189,7 @@ class HealthReader:
                     with contextlib.suppress(nvml.NVMLError):
                         numbers = (getattr(nvml, str(word), word) for word in arguments)
                         value = getattr(nvml, function)(handle, *numbers)
-                        number = float(_CONVERSIONS.get(function, float)(value))
+                        number = float(_NUMBERS_OF_RESULTS.get(function, float)(value))
                         self._counters[kind][f"gpu {index} {counter}"] = number
 
     def _read_tpus(self, monitor: Any, seconds: float) -> None:
@@ -211,6 +211,6 @@ class HealthReader:
                     self._counters[kind][name] = float(value)
 
 
-def open_session(options: Any) -> HealthReader:
+def make_worker(options: Any) -> HealthReader:
     """Return the HealthReader of a worker; `options.device` is the name of its class of devices."""
-    return HealthReader(Device(options.device))
+    return HealthReader(DeviceClass(options.device))

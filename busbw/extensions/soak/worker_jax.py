@@ -12,13 +12,13 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
 from busbw.model.case import Case
-from busbw.model.words import Device
+from busbw.model.words import DeviceClass
 from busbw.worker.backends.framework import Chain
 from busbw.worker.backends.jax.backend import JaxBackend
 from busbw.worker.backends.jax.collective import lower_over_mesh
 
 from .worker import SoakProgram
-from .worker_values import CompiledProgram, SoakValues
+from .worker_values import FrameworkSoakProgram, SoakValues
 
 
 @contextlib.contextmanager
@@ -28,11 +28,11 @@ def prepared_program(backend: JaxBackend, case: Case) -> Iterator[SoakProgram]:
     Raises MeasuringError if the program cannot be compiled or does not contain the collective.
     """
     with backend.prepare_program(case, values_type=SoakValues) as chain:
-        mesh, is_cpu = backend.mesh(case), backend.device is Device.CPU
-        yield CompiledProgram(chain) if is_cpu else DeviceProgram(chain, mesh)
+        mesh, is_cpu = backend.mesh(case), backend.device is DeviceClass.CPU
+        yield FrameworkSoakProgram(chain) if is_cpu else DeviceHashedProgram(chain, mesh)
 
 
-class DeviceProgram(CompiledProgram):
+class DeviceHashedProgram(FrameworkSoakProgram):
     """A program for a soak on GPUs or TPUs, which compute the hashes of their own results.
 
     So results need not be copied to the host.

@@ -30,7 +30,7 @@ SumInOrder = Callable[[Sequence[Array]], Array]
 _STRETCHES_PER_RANK, _MAX_STRETCHES, _STRETCH_LENGTH = 8, 256, 64
 
 
-def _sum_rank_by_rank(first: int, direction: int) -> SumInOrder:
+def _rank_by_rank_order(first: int, direction: int) -> SumInOrder:
     """Return a function that adds up the blocks of all ranks, rank after rank.
 
     The sum begins with the block of rank `first`, and goes on to higher ranks if `direction` is 1,
@@ -67,23 +67,26 @@ def _add_halves_first(blocks: Sequence[Array]) -> Array:
     return blocks[0]
 
 
-def _add_tree(blocks: Sequence[Array], root: int = 0) -> Array:
+def _add_binary_tree(blocks: Sequence[Array], root: int = 0) -> Array:
     """Return the sum of the blocks of `root` and of all ranks below `root` in a binary tree.
 
     The children of rank i are the ranks 2i + 1 and 2i + 2. The tree is added up from the leaves to
     the root.
     """
     children = [child for child in (2 * root + 1, 2 * root + 2) if child < len(blocks)]
-    return reduce(np.add, [blocks[root], *(_add_tree(blocks, child) for child in children)])
+    return reduce(np.add, [blocks[root], *(_add_binary_tree(blocks, child) for child in children)])
 
 
 # The functions that add up in each order, for all orders that are the same in all elements.
 SUMS_BY_ORDER: dict[str, SumInOrder] = dict(
-    zip(ORDERS, (_sum_rank_by_rank(0, 1), _add_neighbors_first, _add_halves_first, _add_tree))
+    zip(
+        ORDERS,
+        (_rank_by_rank_order(0, 1), _add_neighbors_first, _add_halves_first, _add_binary_tree),
+    )
 )
 
 
-class SignedSum:
+class SummationSignature:
     """The inputs of a sum's first call, and the signature that is read from the call's result.
 
     The sums of the inputs are rounded, so that the result shows the order of summation.
@@ -115,9 +118,9 @@ class SignedSum:
             all_gather: Exchanges numbers with the other processes.
 
         """
-        chain_length = self._values.chained_iterations(iterations)
-        row = find_hash_and_orders(self._summands(rank), result, chain_length)
-        hashes, masks = zip(*all_gather([*map(float, row)]))
+        chain_length = self._values.applied_iterations(iterations)
+        hash_and_mask = find_hash_and_orders(self._summands(rank), result, chain_length)
+        hashes, masks = zip(*all_gather([*map(float, hash_and_mask)]))
         words = [*map(int, hashes)]
         digest = words[0] if len(words) == 1 else zlib.crc32(repr(words).encode())
         return signature_text(digest, reduce(and_, map(int, masks)))
@@ -165,7 +168,7 @@ def find_hash_and_orders(
             sum, the input of every rank is the result of the previous sum.
 
     """
-    stretches = list(_stretches(result, len(inputs)))
+    stretches = list(_yield_stretches(result, len(inputs)))
     digest = zlib.crc32(b"".join(part.tobytes() for _, part in stretches))
     matching_orders = [
         name
@@ -191,7 +194,7 @@ def signature_text(digest: int, mask: int) -> str:
 _Stretches = Sequence[tuple[int, Array]]
 
 
-def _stretches(result: Any, ranks: int) -> Iterator[tuple[int, Array]]:
+def _yield_stretches(result: Any, ranks: int) -> Iterator[tuple[int, Array]]:
     """Yield each stretch of a result, after the index of the stretch's first element.
 
     The result is divided into equal parts, whose number depends on the number of `ranks`. The
@@ -229,7 +232,7 @@ def _is_ring(inputs: Sequence[Array], chain_length: int, stretches: _Stretches) 
     give all elements. The parameters are as in `find_hash_and_orders`.
     """
     for direction in (1, -1):
-        orders = (_sum_rank_by_rank(first, direction) for first in range(len(inputs)))
+        orders = (_rank_by_rank_order(first, direction) for first in range(len(inputs)))
         rows = np.stack(
             [_matches_order(inputs, order, chain_length, stretches) for order in orders]
         )

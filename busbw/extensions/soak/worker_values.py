@@ -31,9 +31,9 @@ from .worker import SoakProgram, mismatch_text
 
 # The elements after which an input repeats. The number is prime, so that no two neighboring chunks
 # whose length is a power of two are equal.
-_PERIOD = 4093
+_PERIOD_LENGTH = 4093
 # The number of powers of two that draws use, from the smallest to the largest normal numbers.
-_SCALES = 4
+_SCALE_COUNT = 4
 
 
 @contextlib.contextmanager
@@ -43,10 +43,10 @@ def prepared_program(backend: FrameworkBackend, case: Case) -> Iterator[SoakProg
     Raises MeasuringError if the program cannot be compiled or does not contain the collective.
     """
     with backend.prepare_program(case, values_type=SoakValues) as chain:
-        yield CompiledProgram(chain)
+        yield FrameworkSoakProgram(chain)
 
 
-class CompiledProgram(SoakProgram):
+class FrameworkSoakProgram(SoakProgram):
     """The program of a case that a framework compiled for a soak, with two random inputs.
 
     Attributes:
@@ -98,10 +98,10 @@ class SoakValues(ExactValues):
     A draw is a set of random inputs for all ranks. There are 16 draws, numbered from 0.
     """
 
-    draw_count = 4 * _SCALES
+    draw_count = 4 * _SCALE_COUNT
 
     @cached_property
-    def first_calls(self) -> Mapping[str, Any]:
+    def first_call_readers(self) -> Mapping[str, Any]:
         """The extensions with inputs for the first call: none, because a soak compares results."""
         return {}
 
@@ -110,7 +110,7 @@ class SoakValues(ExactValues):
 
         Raises MeasuringError UNAVAILABLE if no sum over all ranks is exact in the dtype.
         """
-        if self._exact_bits < 1:
+        if self._max_summand_bits < 1:
             ranks = self.case.group_size
             raise unavailable(f"{self.case.dtype} holds no exact sum over {ranks} ranks")
         return 1
@@ -118,14 +118,14 @@ class SoakValues(ExactValues):
     def starting_values(self, rank: int, draw: int) -> Array:
         """Return the inputs of `rank` in the draw number `draw`, of the shape (blocks, period)."""
         group, position = self.group_and_position(rank)
-        shape = self.collective.input_blocks(self.case.group_size), _PERIOD
+        shape = self.collective.input_blocks(self.case.group_size), _PERIOD_LENGTH
         generator = np.random.default_rng((draw, group, position))
         if self._is_integer:
             words = generator.integers(
                 0, 2 ** (8 * self._word_dtype.itemsize), shape, self._word_dtype
             )
             return np.asarray(words.view(self.dtype))
-        largest = 2**self._exact_bits - 1
+        largest = 2**self._max_summand_bits - 1
         integers = generator.integers(-largest, largest, shape, endpoint=True).astype(np.float64)
         return np.asarray(np.ldexp(integers, self._exponent_of_draw(draw)).astype(self.dtype))
 
@@ -180,7 +180,7 @@ class SoakValues(ExactValues):
         return np.dtype(f"u{DTYPES[self.case.dtype].size_bytes}")
 
     @property
-    def _exact_bits(self) -> int:
+    def _max_summand_bits(self) -> int:
         """The largest number of bits of a summand such that the sum over all ranks is exact."""
         carry_bits = (
             math.ceil(math.log2(self.case.group_size)) if self.case.reduce_op == "sum" else 0
@@ -194,4 +194,4 @@ class SoakValues(ExactValues):
         """
         dtype = DTYPES[self.case.dtype]
         span = dtype.greatest_exponent - dtype.significant_bits - dtype.least_exponent
-        return dtype.least_exponent + span * (draw % _SCALES) // (_SCALES - 1)
+        return dtype.least_exponent + span * (draw % _SCALE_COUNT) // (_SCALE_COUNT - 1)

@@ -10,5 +10,5 @@ COMMANDS = {"stack": "reference"}
 HOOKS = {
     "build_references": "session:build_references",
     "lock_references": "session:lock_references",
-    "session_findings": "session:verdict_with_machine_shift",
+    "session_findings": "session:add_reference_judgements",
 }

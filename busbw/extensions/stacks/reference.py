@@ -24,7 +24,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from busbw import storage, wire
-from busbw.cli import Commands, add_command, command_error
+from busbw.cli import Subparsers, add_command, command_error
 from busbw.frameworks import FRAMEWORKS
 from busbw.model import variables
 from busbw.model.field_types import Date
@@ -39,7 +39,7 @@ _DATE_LINE = re.compile("^date = .*$", re.MULTILINE)
 _REMEDY = "--update-baselines locks the stack that it accepts"
 
 
-def add_to(commands: Commands) -> None:
+def add_to(commands: Subparsers) -> None:
     """Add the command `stack` and its options to `commands`."""
     parser = add_command(
         commands,
@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Lock:
+class StackLock:
     """The values of busbw in a lock, which is a file from which a stack can be built again.
 
     Attributes:
@@ -106,7 +106,7 @@ class Lock:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def read_lock(path: Path) -> Lock:
+def read_lock(path: Path) -> StackLock:
     """Read the values of busbw in the lock at `path`; only uv reads the packages in the lock.
 
     Raises StackError if the file cannot be read or is not a valid lock.
@@ -115,7 +115,7 @@ def read_lock(path: Path) -> Lock:
         text = storage.read(path).decode()
         table = tomllib.loads(text).get("tool", {}).get("busbw", {})
         hashes = sorted(re.findall(r"\b[0-9a-f]{64}\b", text))
-        return wire.from_json(Lock, {**table, "hashes": hashes}, "tool.busbw")
+        return wire.from_json(StackLock, {**table, "hashes": hashes}, "tool.busbw")
     except (ValueError, TypeError) as error:
         raise StackError(f"{path}: {wire.escape_unprintable(str(error))}; {_REMEDY}") from error
 
@@ -141,8 +141,12 @@ def build_stack(
     path = folder / f"pylock.{framework}.toml"
     stack = read_lock(path)
     report(f"busbw reference: {framework} of {stack.date}, stack {stack.digest}")
-    minor, built = minor_version(stack.python), cache / "stacks" / stack.digest
-    base = python if minor_version(read_interpreter(python).version) == minor else minor
+    locked_minor_version, built = minor_version(stack.python), cache / "stacks" / stack.digest
+    base = (
+        python
+        if minor_version(read_interpreter(python).version) == locked_minor_version
+        else locked_minor_version
+    )
     # uv may link files of its cache into environments. An edit of such a file in another
     # environment would also change this stack, so the files are copied.
     uv.build_once(
@@ -152,7 +156,7 @@ def build_stack(
     return LockedStack(python=f"{built}/bin/python", digest=stack.digest, flags=stack.flags)
 
 
-def _check_files(folder: Path, stack: Lock) -> None:
+def _check_files(folder: Path, stack: StackLock) -> None:
     """Raise StackError if the files of the environment in `folder` differ from the lock `stack`."""
     try:
         installed = read_interpreter(f"{folder}/bin/python").distributions
@@ -205,7 +209,7 @@ def _lock_text(framework: str, python: str, date: str) -> str:
     of packages, or if an installed file was changed.
     """
     interpreter = read_interpreter(python)
-    stack = interpreter.find_stack(FRAMEWORKS[framework].packages)
+    stack = interpreter.find_required_packages(FRAMEWORKS[framework].packages)
     if not stack and FRAMEWORKS[framework].is_scripted:
         return ""
     problems = [
@@ -221,7 +225,7 @@ def _lock_text(framework: str, python: str, date: str) -> str:
         "tool.busbw.records": {name: hash_of_files(stack[name]) for name in stack},
     }
     pins = [f"{name}=={stack[name].version}" for name in stack]
-    packages = uv.resolve_requirements(pins, python, "--no-deps", *uv.PYLOCK)
+    packages = uv.resolve_requirements(pins, python, "--no-deps", *uv.PYLOCK_OPTIONS)
     return packages + "".join(f"\n[{name}]\n{_toml_lines(table)}" for name, table in tables.items())
 
 
@@ -262,7 +266,7 @@ class Interpreter:
     version: str
     distributions: Mapping[str, Distribution]
 
-    def find_stack(self, names: Sequence[str]) -> dict[str, Distribution]:
+    def find_required_packages(self, names: Sequence[str]) -> dict[str, Distribution]:
         """Return the installed packages `names` and all packages that these need, by name.
 
         The packages of an extra (a group of optional requirements) belong to the stack if all

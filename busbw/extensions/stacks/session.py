@@ -8,18 +8,18 @@ from dataclasses import dataclass, replace
 
 from busbw import storage
 from busbw.driver.bundle import worker_hash
-from busbw.grid import Target
-from busbw.history.files import HistoryError, Series, comparable_sessions, read_folder
-from busbw.judge.levels import Levels, find_losses, losses_text
+from busbw.grid import MeasuredDevices
+from busbw.history.files import HistoryError, SeriesKey, comparable_sessions, read_folder
+from busbw.judge.levels import EarlierSessions, find_losses, losses_text
 from busbw.judge.policy import Policy
 from busbw.model.machine import EnvironmentKey
-from busbw.model.stored import Session, merge_sessions, setup_changes
+from busbw.model.stored import StoredSession, merge_sessions, setup_changes
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import SessionOutcome, plural, shorten_list
 from busbw.report.session import stack_flags_or_none
-from busbw.session.judge import sessions_of_today
+from busbw.session.judge import present_session_by_key
 from busbw.session.machine import key_of_all_devices, python_of
-from busbw.session.option import cache_folder, usage_error
+from busbw.session.option import as_usage_error, cache_folder
 from busbw.session.options import LockedStack, Options
 from busbw.session.state import JudgedSession, MeasuredSession
 
@@ -28,7 +28,10 @@ from .uv import StackError
 
 
 def build_references(
-    options: Options, target: Target, frameworks: Sequence[str], report: Callable[[str], None]
+    options: Options,
+    target: MeasuredDevices,
+    frameworks: Sequence[str],
+    report: Callable[[str], None],
 ) -> dict[str, LockedStack]:
     """Build the locked stacks that are not built yet; return the locked stack of each framework.
 
@@ -75,7 +78,7 @@ def lock_references(measured_session: MeasuredSession, frameworks: Sequence[str]
     return [note for note in notes if note]
 
 
-def verdict_with_machine_shift(judged_session: JudgedSession) -> SessionVerdict:
+def add_reference_judgements(judged_session: JudgedSession) -> SessionVerdict:
     """Return the session's verdict, with the judgement on the machine and the stack added.
 
     The machine is judged by the locked stacks: if a locked stack is slower than in earlier
@@ -85,15 +88,15 @@ def verdict_with_machine_shift(judged_session: JudgedSession) -> SessionVerdict:
     measured_session = judged_session.observations
     if not isinstance(measured_session, MeasuredSession) or not measured_session.options.stacks:
         return judged_session.session_verdict
-    machine = _judge_machine_by_references(measured_session)
-    if machine is None:
+    machine_judgement = _judge_machine_by_references(measured_session)
+    if machine_judgement is None:
         return judged_session.session_verdict
-    stack = ""
+    stack_text = ""
     if SessionOutcome.NO_VERDICT not in judged_session.session_verdict.outcomes:
-        stack = stack_judgement_text(
+        stack_text = stack_judgement_text(
             judged_session.verdicts.values(), _stack_change_texts(measured_session)
         )
-    return add_machine_judgement(judged_session.session_verdict, machine, stack)
+    return add_machine_judgement(judged_session.session_verdict, machine_judgement, stack_text)
 
 
 def _judge_machine_by_references(measured_session: MeasuredSession) -> MachineJudgement | None:
@@ -101,19 +104,19 @@ def _judge_machine_by_references(measured_session: MeasuredSession) -> MachineJu
 
     Returns None if no locked stack was measured. Raises UsageError if the history cannot be read.
     """
-    sessions = sessions_of_today(measured_session, measured_session.references)
-    with usage_error(HistoryError):
+    sessions = present_session_by_key(measured_session, measured_session.references)
+    with as_usage_error(HistoryError):
         references = [
-            (framework, _earlier_sessions(measured_session, key, framework), session)
-            for key, session in sessions.items()
-            for framework in dict.fromkeys(case.framework for case in session.records)
+            (framework, _earlier_sessions(measured_session, key, framework), session_verdict)
+            for key, session_verdict in sessions.items()
+            for framework in dict.fromkeys(case.framework for case in session_verdict.records)
         ]
     return judge_machine(references, measured_session.policy) if references else None
 
 
 def _earlier_sessions(
     measured_session: MeasuredSession, key: EnvironmentKey, framework: str
-) -> Sequence[Session]:
+) -> Sequence[StoredSession]:
     """Return the earlier sessions of a framework's locked stack; none without a history.
 
     Sessions that other code of workers measured are left out. `key` identifies the machine and the
@@ -124,7 +127,9 @@ def _earlier_sessions(
         return ()
     lines = [line for line in read_folder(root / key.folder) if line.worker == worker_hash()]
     digest = measured_session.options.stacks[framework].digest
-    return comparable_sessions(lines, Series(framework=framework, stack=digest, is_reference=True))
+    return comparable_sessions(
+        lines, SeriesKey(framework=framework, stack=digest, is_reference=True)
+    )
 
 
 def _stack_change_texts(measured_session: MeasuredSession) -> tuple[str, ...]:
@@ -157,17 +162,21 @@ class MachineJudgement:
 
 
 def add_machine_judgement(
-    session: SessionVerdict, machine: MachineJudgement, stack: str
+    session_verdict: SessionVerdict, machine_judgement: MachineJudgement, stack_text: str
 ) -> SessionVerdict:
-    """Return the verdict `session` with the judgements on the machine and the stack added.
+    """Return the verdict `session_verdict` with the judgements on the machine and the stack added.
 
-    The outcome MACHINE_SHIFT is added if the machine is slower. `stack` is the text of
+    The outcome MACHINE_SHIFT is added if the machine is slower. `stack_text` is the text of
     `stack_judgement_text`, or empty if the session has no verdict.
     """
-    if machine.is_slower:
-        session = session.with_failure(SessionOutcome.MACHINE_SHIFT, machine.text)
-    texts = filter(None, (session.text, stack, f"the machine: {machine.text}"))
-    return replace(session, text="; ".join(texts))
+    if machine_judgement.is_slower:
+        session_verdict = session_verdict.with_failure(
+            SessionOutcome.MACHINE_SHIFT, machine_judgement.text
+        )
+    texts = filter(
+        None, (session_verdict.text, stack_text, f"the machine: {machine_judgement.text}")
+    )
+    return replace(session_verdict, text="; ".join(texts))
 
 
 def stack_judgement_text(verdicts: Collection[Verdict], stack_changes: Sequence[str]) -> str:
@@ -189,7 +198,7 @@ def stack_judgement_text(verdicts: Collection[Verdict], stack_changes: Sequence[
 
 
 def judge_machine(
-    references: Sequence[tuple[str, Sequence[Session], Session]], policy: Policy
+    references: Sequence[tuple[str, Sequence[StoredSession], StoredSession]], policy: Policy
 ) -> MachineJudgement:
     """Judge by locked stacks whether a machine is slower than in earlier sessions.
 
@@ -211,7 +220,10 @@ def judge_machine(
 
 
 def _judge_reference(
-    framework: str, earlier_sessions: Sequence[Session], present_session: Session, policy: Policy
+    framework: str,
+    earlier_sessions: Sequence[StoredSession],
+    present_session: StoredSession,
+    policy: Policy,
 ) -> MachineJudgement:
     """Judge by a single locked stack whether a machine is slower than in earlier sessions.
 
@@ -231,8 +243,8 @@ def _judge_reference(
     if not earlier:
         text = f"unknown, this reference has no earlier session in --history ({framework})"
         return MachineJudgement(text=text, is_slower=None)
-    cases = frozenset(case for session in earlier for case in session.records)
-    assessment = Levels(sessions=earlier, cases=cases).assess_session(
+    cases = frozenset(case for session_verdict in earlier for case in session_verdict.records)
+    assessment = EarlierSessions(sessions=earlier, cases=cases).assess_session(
         present_session.times_s, policy
     )
     lost = find_losses(earlier, present_session, assessment)
@@ -241,7 +253,7 @@ def _judge_reference(
         text, is_slower = f"unknown from fewer than {least} cases", None
     else:
         is_slower = framework in assessment.slower_frameworks
-        times, limit = math.exp(shared.shift_log_ratio), math.exp(shared.limit_log_ratio)
+        times, limit = math.exp(shared.shift_log_ratio), math.exp(shared.max_shift_log_ratio)
         earlier_text = plural(len(earlier), "earlier session")
         text = (
             f"the reference takes {times:.3f} x the time of its {earlier_text}, limit {limit:.3f} x"

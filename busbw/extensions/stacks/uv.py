@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from busbw import storage, wire
-from busbw.driver.local import command_tied_to
+from busbw.driver.local import command_ending_with
 
 # Another process that builds an environment may have to download gigabytes of CUDA's libraries.
-_WAIT_S = 3600.0
+_LOCK_TIMEOUT_S = 3600.0
 _MAX_ERROR_CHARACTERS = 600
 # The options with which `resolve_requirements` returns the text of a lock in the format of PEP 751.
-PYLOCK = ("--format=pylock.toml", "--generate-hashes")
+PYLOCK_OPTIONS = ("--format=pylock.toml", "--generate-hashes")
 
 
 class StackError(ValueError):
@@ -48,7 +48,7 @@ def run_command(command: Sequence[str], text: str = "") -> str:
     """
     # A download must not continue after its session was killed.
     done = subprocess.run(
-        command_tied_to(os.getpid(), command),
+        command_ending_with(os.getpid(), command),
         input=text,
         capture_output=True,
         check=False,
@@ -108,7 +108,7 @@ def build_once(folder: Path, build: Callable[[Path], object]) -> None:
     new, where = folder.with_name(f"{folder.name}.new"), f"{folder} cannot be built: "
     with (
         storage.reraise_as(StackError, OSError, storage.LockedError, where=where),
-        storage.lock_folder(folder.parent, _WAIT_S),
+        storage.lock_folder(folder.parent, _LOCK_TIMEOUT_S),
         contextlib.ExitStack() as undo,
     ):
         undo.callback(shutil.rmtree, new, ignore_errors=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from busbw import grid, wire
 from busbw.cli import (
-    Commands,
+    Subparsers,
     add_command,
     check_output_file,
     command_error,
@@ -30,17 +30,23 @@ from busbw.driver.local import lock_this_machine
 from busbw.driver.transport import HostError, HostsTransport, WorkerSpec
 from busbw.extensions.stragglers.groups import GroupMeasurer
 from busbw.extensions.stragglers.liveness import NoHostAnswersError
-from busbw.extensions.stragglers.result import CHIPS_RISK, SearchResult, UnreachablePart
+from busbw.extensions.stragglers.result import CHIPS_FALSE_ALARM_RISK, SearchResult, UnreachablePart
 from busbw.extensions.stragglers.search import MAX_HOSTS_IN_PAIRS, MIN_HOSTS, HostSearch
 from busbw.extensions.stragglers.statistics import find_slow_chips
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.case import CaseSpec
 from busbw.model.launch import Plan
-from busbw.model.machine import ALONE, Cluster
-from busbw.model.words import Device, FailureKind, plural
+from busbw.model.machine import NO_GROUP, ProcessGroup
+from busbw.model.words import DeviceClass, FailureKind, plural
 from busbw.report.table import render
 from busbw.session.command_line import hosts_of
-from busbw.session.option import UsageError, parse_payloads, parse_ratio, parse_seconds, usage_error
+from busbw.session.option import (
+    UsageError,
+    as_usage_error,
+    parse_loss_ratio,
+    parse_payloads,
+    parse_seconds,
+)
 from busbw.session.options import OPTIONS, Options
 
 _DESCRIPTION = f"""
@@ -54,13 +60,13 @@ measured. Exit code 1: a slow host, link or chip was found, or something could n
 _CHIP_ROUNDS = 40
 
 # The options of sessions that name the hosts, and say how their workers are started.
-_OPTIONS = (
+_SESSION_OPTIONS = (
     *("device", "processes", "ranks_per_process", "hosts", "host_python", "host_env", "cluster"),
     *("cluster_trust_network", "device_wait"),
 )
 
 
-def add_to(commands: Commands) -> None:
+def add_to(commands: Subparsers) -> None:
     """Add the subcommand and its options to `commands`."""
     parser = add_command(
         commands,
@@ -72,7 +78,7 @@ def add_to(commands: Commands) -> None:
     )
     add = parser.add_argument
     # The extension that declares an option may have been deleted.
-    for option in (OPTIONS[name] for name in _OPTIONS if name in OPTIONS):
+    for option in (OPTIONS[name] for name in _SESSION_OPTIONS if name in OPTIONS):
         add(option.flag, **option.arguments)
     parser.set_defaults(device_wait=Options().device_wait)
     add("--framework", choices=tuple(FRAMEWORKS), default="jax", help="Measure with this framework")
@@ -86,7 +92,7 @@ def add_to(commands: Commands) -> None:
     )
     add(
         "--least",
-        type=parse_ratio,
+        type=parse_loss_ratio,
         default="5%",
         metavar="LOSS",
         help="Ignore slowdowns below this loss (default: %(default)s)",
@@ -117,11 +123,15 @@ def run(options: argparse.Namespace) -> int:
         recognizer_of_json_objects("slow", "hosts"),
     )
     check_output_file("--write-good", options.write_good, "lists of hosts", _is_host_list)
-    with command_error(HostError, NoHostAnswersError), usage_error(ValueError):
+    with command_error(HostError, NoHostAnswersError), as_usage_error(ValueError):
         result = _search_hosts_and_chips(options)
     print(f"{plural(len(result.hosts), 'host')}, {plural(result.rounds, 'round')}", "", sep="\n")
     print(*render("text", result.ratio_table()), "", *result.sentences(), sep="\n")
-    document = {"document": "busbw find-slow", "version": wire.VERSION, **wire.to_json(result)}
+    document = {
+        "document": "busbw find-slow",
+        "version": wire.DOCUMENT_VERSION,
+        **wire.to_json(result),
+    }
     texts = {
         options.results: json.dumps(document, indent=1) + "\n",
         options.write_good: "\n".join([*result.good_hosts, ""]),
@@ -139,7 +149,7 @@ def _search_hosts_and_chips(options: argparse.Namespace) -> SearchResult:
     hosts = hosts_of(vars(options))
     if hosts is None:
         raise UsageError("there are no hosts; expected --hosts=LIST or --cluster=ADDRESS")
-    if hosts.count < MIN_HOSTS and options.device is not Device.TPU:
+    if hosts.count < MIN_HOSTS and options.device is not DeviceClass.TPU:
         raise UsageError(
             f"{plural(hosts.count, 'host')}: expected {MIN_HOSTS} or more, because among fewer "
             "a slow host cannot be told from a slow link"
@@ -149,7 +159,7 @@ def _search_hosts_and_chips(options: argparse.Namespace) -> SearchResult:
         stack.callback(bundle.remove)
         transport = stack.enter_context(contextlib.closing(hosts.make_transport(bundle)))
         stack.enter_context(lock_this_machine(options.device_wait, _print_progress))
-        transport.join(options.device_wait)
+        transport.connect_hosts(options.device_wait)
         transport.lock(options.device_wait, _print_progress)
         processes = (options.processes or hosts.count) // hosts.count
         groups = GroupMeasurer(
@@ -167,13 +177,13 @@ def _search_hosts_and_chips(options: argparse.Namespace) -> SearchResult:
             options.pairs,
             report_progress=_print_progress,
         )
-        is_slice = groups.worker_spec.device == Device.TPU.value
+        is_slice = groups.worker_spec.device == DeviceClass.TPU.value
         result = SearchResult(hosts=tuple(transport.names)) if is_slice else search.run()
         _print_progress("single chips")
-        return _find_slow_chips_twice(result, groups, max(options.payloads), min_loss)
+        return _add_confirmed_slow_chips(result, groups, max(options.payloads), min_loss)
 
 
-def _find_slow_chips_twice(
+def _add_confirmed_slow_chips(
     result: SearchResult, groups: GroupMeasurer, payload_bytes: int, min_loss: float
 ) -> SearchResult:
     """Return `result` with the chips, and links between chips, that are slow in two launches.
@@ -195,10 +205,10 @@ def _find_slow_chips_twice(
     unreachable = {group.hosts for group in result.unreachable}
     hosts = tuple(host for host in result.hosts if (host,) not in unreachable)
     launch = groups.measure_chips(hosts, payload_bytes, _CHIP_ROUNDS)
-    slow, losses = find_slow_chips(launch.chips, hosts, min_loss, CHIPS_RISK)
+    slow, losses = find_slow_chips(launch.chips, hosts, min_loss, CHIPS_FALSE_ALARM_RISK)
     if slow:
         launch = groups.measure_chips(hosts, payload_bytes, _CHIP_ROUNDS)
-        again, _ = find_slow_chips(launch.chips, hosts, min_loss, CHIPS_RISK)
+        again, _ = find_slow_chips(launch.chips, hosts, min_loss, CHIPS_FALSE_ALARM_RISK)
         names = {(chip.name, chip.quantity) for chip in again}
         slow = [chip for chip in slow if (chip.name, chip.quantity) in names]
     reason = launch.failure.message if launch.failure else ""
@@ -231,11 +241,11 @@ def _make_worker_spec(
         python=sys.executable, framework=options.framework, default_variables=framework.environment
     )
     device = options.device or _find_device(worker_spec, transport, processes)
-    ranks = options.ranks_per_process or (1 if device is Device.CPU else None)
+    ranks = options.ranks_per_process or (1 if device is DeviceClass.CPU else None)
     return replace(worker_spec, device=device.value, ranks=ranks)
 
 
-def _find_device(worker_spec: WorkerSpec, transport: HostsTransport, processes: int) -> Device:
+def _find_device(worker_spec: WorkerSpec, transport: HostsTransport, processes: int) -> DeviceClass:
     """Return the kind of device of all hosts or, if they do not start together, of a single host.
 
     The hosts of a TPU slice start only together. `processes` is the number of processes on each
@@ -248,7 +258,7 @@ def _find_device(worker_spec: WorkerSpec, transport: HostsTransport, processes: 
             answer = probe(
                 replace(
                     worker_spec,
-                    cluster=Cluster(processes=count) if count > 1 else ALONE,
+                    cluster=ProcessGroup(processes=count) if count > 1 else NO_GROUP,
                     ranks=count,
                 ),
                 Executor(transport.for_hosts(group)),
@@ -257,7 +267,7 @@ def _find_device(worker_spec: WorkerSpec, transport: HostsTransport, processes: 
             reason = str(error)
         else:
             devices = {devices.device for devices in answer.devices}
-            return next(device for device in grid.AUTO_ORDER if device in devices)
+            return next(device for device in grid.DEVICE_PREFERENCE if device in devices)
     raise NoHostAnswersError(reason)
 
 

@@ -15,15 +15,15 @@ from busbw.extensions.stragglers.liveness import HostGroup, Round, TimesByQuanti
 from busbw.extensions.stragglers.worker import ChipTimes
 from busbw.model.case import CaseSpec, GridError
 from busbw.model.launch import Failure, LaunchId, Plan, Run
-from busbw.model.machine import Cluster, Probe
-from busbw.model.words import Device, FailureKind, payload_text
+from busbw.model.machine import Probe, ProcessGroup
+from busbw.model.words import DeviceClass, FailureKind, payload_text
 from busbw.stats.launches import launch_time_s
 
 # A launch of all hosts, which wait for each other, has this many times the timeout of a pair.
 _ALL_HOSTS_TIMEOUT_FACTOR = 5.0
 
 # A step of a launch, such as measuring a case; the step returns its failure, or None.
-Step = Callable[["GroupLaunch"], Failure | None]
+LaunchStep = Callable[["GroupLaunch"], Failure | None]
 
 
 @dataclass(kw_only=True)
@@ -66,7 +66,7 @@ class GroupMeasurer:
         step = partial(GroupLaunch.measure_chips, payload_bytes=payload_bytes, rounds=rounds)
         return self._launch_groups((hosts,), [step])[0]
 
-    def _launch_groups(self, groups: Round, steps: Sequence[Step]) -> list[GroupLaunch]:
+    def _launch_groups(self, groups: Round, steps: Sequence[LaunchStep]) -> list[GroupLaunch]:
         """Launch all groups at the same time, and return their launches, in the order of `groups`.
 
         Each step runs in all groups at once, and begins when the previous step has ended in all
@@ -126,7 +126,7 @@ class GroupLaunch:
         host_index = self.host_indexes[process // self.measurer.processes]
         return [self.measurer.transport.names[host_index]]
 
-    def run_step(self, step: Step) -> None:
+    def run_step(self, step: LaunchStep) -> None:
         """Run a step unless an earlier step failed, and keep the failure if the step fails."""
         if self.failure is None:
             try:
@@ -140,7 +140,7 @@ class GroupLaunch:
         count = self.measurer.processes * len(self.host_indexes)
         worker_spec = replace(
             worker_spec,
-            cluster=Cluster(processes=count),
+            cluster=ProcessGroup(processes=count),
             ranks=worker_spec.ranks and worker_spec.ranks * count,
         )
         name = f"slow-{self.measurer.rounds}-{self.host_indexes[0]}"
@@ -151,8 +151,8 @@ class GroupLaunch:
         probe = self._workers.ask(Request("probe", Probe), timeout_s, "looking for devices")
         if isinstance(probe, Failure):
             return probe
-        self._target = grid.choose_target(
-            device=Device(worker_spec.device),
+        self._target = grid.choose_devices(
+            device=DeviceClass(worker_spec.device),
             ranks=None,
             probes=[probe],
             named_frameworks=[probe.framework],

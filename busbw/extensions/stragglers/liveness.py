@@ -62,9 +62,9 @@ class Liveness:
     def measure_round(self, groups: Iterable[HostGroup]) -> dict[HostGroup, TimesByQuantity]:
         """Measure a round, and return the times of the groups that answer.
 
-        Unreachable hosts are left out of their groups, and groups with fewer than two other hosts
-        are not measured. Hosts that do not answer are then measured with answering hosts, until
-        each host either answers or is unreachable. Raises NoHostAnswersError after several
+        Unreachable hosts are left out of their groups, and a group with fewer than two reachable
+        hosts is not measured. Hosts that do not answer are then measured with answering hosts,
+        until each host either answers or is unreachable. Raises NoHostAnswersError after several
         successive rounds without an answer.
         """
         reachable = [tuple(h for h in group if h not in self.unreachable) for group in groups]

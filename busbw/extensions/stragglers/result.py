@@ -31,8 +31,8 @@ def notes_of(judged_session: JudgedSession) -> Iterator[str]:
 
 # The largest chance that a healthy cluster is reported to have a slow host, link or chip. The
 # search for hosts and links may use half of the chance, and the search for chips the other half.
-RISK = 0.01
-PAIRS_RISK, CHIPS_RISK = 0.5 * RISK, 0.5 * RISK
+FALSE_ALARM_RISK = 0.01
+PAIRS_FALSE_ALARM_RISK, CHIPS_FALSE_ALARM_RISK = 0.5 * FALSE_ALARM_RISK, 0.5 * FALSE_ALARM_RISK
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,7 +125,8 @@ class SearchResult:
             word = "is slow" if self.is_healthy else "is known to be slow"
             yield (
                 f"no host, link or chip {word}: a loss of {losses or '(nothing was measured)'} "
-                f"would have been found; at most 1 healthy cluster in {1 / RISK:g} is reported"
+                "would have been found; at most 1 healthy cluster in "
+                f"{1 / FALSE_ALARM_RISK:g} is reported"
             )
         if not self.links_measured:
             yield "links were not measured, because hosts were measured in groups: use --pairs"

@@ -23,12 +23,12 @@ from busbw.extensions.stragglers.liveness import (
     sorted_pair,
 )
 from busbw.extensions.stragglers.result import (
-    PAIRS_RISK,
+    PAIRS_FALSE_ALARM_RISK,
     SearchResult,
     UnreachablePart,
 )
 from busbw.extensions.stragglers.statistics import (
-    Fit,
+    ExcessFit,
     Racks,
     SequentialTest,
     detectable_loss,
@@ -40,7 +40,7 @@ from busbw.extensions.stragglers.statistics import (
 # A host (a group of a single host) or a link (a pair), and the quantity in which it may be slow.
 Candidate = tuple[HostGroup, str]
 # The test of each candidate.
-Tests = Mapping[Candidate, SequentialTest]
+TestByCandidate = Mapping[Candidate, SequentialTest]
 
 # Among fewer hosts a slow host cannot be told from a slow link.
 MIN_HOSTS = 4
@@ -49,7 +49,7 @@ MIN_HOSTS = 4
 MAX_HOSTS_IN_PAIRS, _GROUP_SIZE, _MIN_GROUPS = 32, 16, 8
 # A link is a candidate above this many standard deviations of the noise. At most this many links
 # are tested.
-_CANDIDATE_DEVIATIONS, _MAX_LINK_CANDIDATES = 2.0, 8
+_MIN_LINK_STDDEVS, _MAX_LINK_CANDIDATES = 2.0, 8
 # There are at least _MIN_TEST_ROUNDS, which show the noise even without a candidate. After
 # _MAX_TEST_ROUNDS a candidate is undecided. All candidates together may have
 # _MAX_TEST_ROUNDS_FACTOR times as many rounds.
@@ -59,7 +59,7 @@ _MAX_IDLE_ROUNDS = 4
 # How often a pair without a time is measured again if both hosts answer other hosts.
 _RETRIES = 2
 # The smallest loss between racks that is reported, and how often a pair is measured by itself.
-_MIN_RACK_LOSS, _ALONE_ROUNDS = 0.2, 5
+_MIN_RACK_LOSS, _SINGLE_PAIR_ROUNDS = 0.2, 5
 
 
 @dataclass
@@ -110,7 +110,7 @@ class HostSearch:
         slow = [
             t.describe_slow(_group_name(g), g, name) for (g, name), t in tests.items() if t.is_slow
         ]
-        racks = {quantity: self._measure_racks_alone(quantity) for quantity in self._racks}
+        racks = {quantity: self._measure_single_pairs(quantity) for quantity in self._racks}
         silent: dict[HostGroup, str] = {
             (h,): reason for h, reason in self._liveness.unreachable.items()
         }
@@ -163,7 +163,7 @@ class HostSearch:
 
     def _fit_quantity(
         self, rounds: Sequence[Mapping[HostGroup, TimesByQuantity]], quantity: str
-    ) -> Fit:
+    ) -> ExcessFit:
         """Return the Fit of the times of a quantity in all `rounds`.
 
         If the times show racks, only pairs in a rack are fitted, and `_racks` keeps the racks. If
@@ -183,7 +183,7 @@ class HostSearch:
         return fit_pairs(pairs)
 
     def _choose_candidates(
-        self, fit_by_quantity: Mapping[str, Fit], round_count: int
+        self, fit_by_quantity: Mapping[str, ExcessFit], round_count: int
     ) -> list[Candidate]:
         """Return the candidates: first hosts, then links, each kind with the largest excess first.
 
@@ -195,7 +195,7 @@ class HostSearch:
         hosts: dict[Candidate, float] = {}
         links: dict[Candidate, float] = {}
         for quantity, fit in fit_by_quantity.items():
-            noise = max(min_excess, _CANDIDATE_DEVIATIONS * fit.log_time_stddev)
+            noise = max(min_excess, _MIN_LINK_STDDEVS * fit.log_time_stddev)
             # The excess of a host is the median of several times.
             limit = max(min_excess / 2, noise / math.sqrt(round_count))
             hosts |= {((h,), quantity): log for h, log in fit.host_excesses.items() if log > limit}
@@ -210,7 +210,7 @@ class HostSearch:
 
     def _test_candidates(
         self, candidates: Sequence[Candidate]
-    ) -> tuple[Tests, dict[str, list[list[float]]]]:
+    ) -> tuple[TestByCandidate, dict[str, list[list[float]]]]:
         """Test each candidate in further rounds, in which control pairs are measured, too.
 
         Returns the tests, and the logarithms of the times of the control pairs: by quantity, a list
@@ -218,7 +218,8 @@ class HostSearch:
         """
         tests = {
             candidate: SequentialTest(
-                min_loss=self.min_loss, false_alarm_probability=PAIRS_RISK / len(candidates)
+                min_loss=self.min_loss,
+                false_alarm_probability=PAIRS_FALSE_ALARM_RISK / len(candidates),
             )
             for candidate in candidates
         }
@@ -247,7 +248,7 @@ class HostSearch:
         return tests, logs
 
     def _choose_test_pairs(
-        self, candidates: Sequence[HostGroup], tests: Tests
+        self, candidates: Sequence[HostGroup], tests: TestByCandidate
     ) -> tuple[dict[HostGroup, HostGroup], list[HostGroup]]:
         """Return the pair in which each candidate is measured next, and the control pairs.
 
@@ -275,7 +276,7 @@ class HostSearch:
                 controls.append(sorted_pair(host, partner))
         return pairs, [g for g in controls if g not in slow and g not in self._failed_pairs]
 
-    def _undecided_groups(self, tests: Tests) -> list[HostGroup]:
+    def _undecided_groups(self, tests: TestByCandidate) -> list[HostGroup]:
         """Return the reachable hosts and links with an open test that can change the result.
 
         A test cannot change the result if a host of the group is slow in another test: a slow host
@@ -296,7 +297,7 @@ class HostSearch:
         """Return whether two hosts are in different racks, by the times of any quantity."""
         return any(racks.crosses_racks((first, second)) for racks in self._racks.values())
 
-    def _measure_racks_alone(self, quantity: str) -> Racks:
+    def _measure_single_pairs(self, quantity: str) -> Racks:
         """Return the racks of `quantity`, with their ratio `alone` if it can be measured.
 
         Pairs across racks and pairs in a rack are measured alternately, a single pair at a time.
@@ -305,7 +306,7 @@ class HostSearch:
         pairs = list(itertools.combinations(self._liveness.reachable, 2))
         sides = [[g for g in pairs if racks.crosses_racks(g) is far] for far in (True, False)]
         logs: tuple[list[float], list[float]] = ([], [])
-        for _ in range(_ALONE_ROUNDS if all(sides) else 0):
+        for _ in range(_SINGLE_PAIR_ROUNDS if all(sides) else 0):
             for side, side_logs in zip(sides, logs):
                 times = self._liveness.measure_round([self._rng.choice(side)])
                 side_logs.extend(math.log(seconds[quantity]) for seconds in times.values())

@@ -76,7 +76,10 @@ class SequentialTest:
     evidence: float = 0.0
 
     def add_round(self, excess: float) -> None:
-        """Add the `excess` of a round to `excesses` and `evidence`, unless the test has ended."""
+        """Append the `excess` of a round, and change `evidence`, unless the test has ended.
+
+        An excess above log(1 + `min_loss`) adds to the evidence, another excess reduces it.
+        """
         if self.is_open:
             self.excesses.append(excess)
             self.evidence += (
@@ -107,21 +110,21 @@ class SequentialTest:
         )
 
 
-def detectable_loss(controls: Sequence[Sequence[float]], min_loss: float) -> float:
+def detectable_loss(control_logs: Sequence[Sequence[float]], min_loss: float) -> float:
     """Return the smallest loss that a round shows with the probability SLOWER_FRACTION.
 
     A loss of 0.15 is 15 %. To estimate the noise, each time of a control pair is compared with the
     median of its round or, if the round has a single control pair, with the median of all rounds.
 
     Args:
-        controls: The logarithms of the times of the control pairs, a sequence for each round.
+        control_logs: The logarithms of the times of the control pairs, a sequence for each round.
         min_loss: The smallest loss that counts as slow.
 
     """
-    overall = statistics.median(itertools.chain(*controls))
+    overall = statistics.median(itertools.chain(*control_logs))
     excesses = sorted(
         log - (statistics.median(logs) if len(logs) > 1 else overall)
-        for logs in controls
+        for logs in control_logs
         for log in logs
     )
     low = excesses[int((1 - SLOWER_FRACTION) * len(excesses))]
@@ -136,7 +139,7 @@ _MAX_SINGLE_PAIR_LOSS = 0.5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Fit:
+class ExcessFit:
     """The excesses of hosts and links in a quantity, and the noise of the times.
 
     An excess is the logarithm of a time divided by the usual time.
@@ -155,12 +158,12 @@ class Fit:
     log_time_stddev: float
 
 
-def fit_pairs(times_s: Mapping[HostGroup, float], healthy_hosts: Collection[str] = ()) -> Fit:
-    """Return the Fit of pairs of hosts, in which each host was measured with most other hosts.
+def fit_pairs(times_s: Mapping[HostGroup, float], healthy_hosts: Collection[str] = ()) -> ExcessFit:
+    """Return the ExcessFit of pairs of hosts; each host was measured with most other hosts.
 
     The excess of a host is the lower median of the excesses of its pairs, because a slow partner or
     a single slow link makes only few pairs slow. The excess of a link is the excess of its pair
-    minus the larger excess of its two hosts, if that excess is positive.
+    minus the larger excess of its two hosts; only a positive excess of a host is subtracted.
 
     Args:
         times_s: The time of each pair in seconds.
@@ -183,12 +186,12 @@ def fit_pairs(times_s: Mapping[HostGroup, float], healthy_hosts: Collection[str]
         (first, second): logs[first][second] - level - max(0.0, hosts[first], hosts[second])
         for first, second in times_s
     }
-    return Fit(
-        host_excesses=hosts, link_excesses=links, log_time_stddev=robust_deviation(links.values())
+    return ExcessFit(
+        host_excesses=hosts, link_excesses=links, log_time_stddev=robust_stddev(links.values())
     )
 
 
-def fit_groups(rounds: Iterable[Mapping[HostGroup, float]]) -> Fit:
+def fit_groups(rounds: Iterable[Mapping[HostGroup, float]]) -> ExcessFit:
     """Return the Fit of rounds, each of which divides all hosts into groups. Links are not fitted.
 
     A slow host shows because its group is slow in every round. Each round maps the groups that have
@@ -203,10 +206,10 @@ def fit_groups(rounds: Iterable[Mapping[HostGroup, float]]) -> Fit:
             for host in group:
                 excesses[host].append(noise[-1])
     hosts = {host: statistics.median_low(logs) for host, logs in excesses.items()}
-    return Fit(host_excesses=hosts, link_excesses={}, log_time_stddev=robust_deviation(noise))
+    return ExcessFit(host_excesses=hosts, link_excesses={}, log_time_stddev=robust_stddev(noise))
 
 
-def robust_deviation(values: Collection[float]) -> float:
+def robust_stddev(values: Collection[float]) -> float:
     """Return a standard deviation of `values` that a few outliers do not change.
 
     The estimate is the median absolute deviation, scaled for a normal distribution.
@@ -250,7 +253,7 @@ class Racks:
 # The fraction of pairs that must be as fast or slow as the racks say, the smallest number of hosts
 # with racks, and a size that not all racks may have: a single round of pairs that was faster than
 # the other rounds looks like racks of two hosts.
-_MIN_CONSISTENT_FRACTION, _MIN_HOSTS, _PAIR_SIZE = 0.95, 6, 2
+_MIN_CONSISTENT_FRACTION, _MIN_HOSTS_WITH_RACKS, _PAIR_SIZE = 0.95, 6, 2
 
 
 def find_racks(times_s: Mapping[HostGroup, float], min_loss: float) -> Racks | None:
@@ -272,7 +275,7 @@ def find_racks(times_s: Mapping[HostGroup, float], min_loss: float) -> Racks | N
     logs = {group: math.log(time_s) for group, time_s in times_s.items()}
     hosts = sorted({host for group in logs for host in group})
     best_racks, least_variance = None, math.inf
-    for limit in sorted(logs.values())[:-1] if len(hosts) >= _MIN_HOSTS else ():
+    for limit in sorted(logs.values())[:-1] if len(hosts) >= _MIN_HOSTS_WITH_RACKS else ():
         racks = Racks(
             hosts=_connected_hosts(hosts, [g for g, log in logs.items() if log <= limit]), ratio=1
         )

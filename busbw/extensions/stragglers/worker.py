@@ -10,7 +10,7 @@ from typing import Any
 
 from busbw.model.field_types import Natural, Seconds
 from busbw.worker.backends.base import unavailable
-from busbw.worker.measure import CaseMeasurer
+from busbw.worker.measure import MeasuringWorker
 from busbw.worker.serve import request_value
 
 
@@ -37,20 +37,20 @@ class ChipTimes:
     pairs: Mapping[str, tuple[tuple[Natural, ...], ...]] = field(default_factory=dict)
 
 
-def measure_chips(session: CaseMeasurer, request: Mapping[str, Any]) -> ChipTimes:
+def measure_chips(worker: MeasuringWorker, request: Mapping[str, Any]) -> ChipTimes:
     """Time a computation and a copy on each chip of this process, and on TPUs the incoming links.
 
     The `request` contains `rounds`, how often each chip and link is timed, and `payload_bytes`, the
-    bytes that each link carries. `session` has the back end of this worker.
+    bytes that each link carries. `worker` has the back end of this worker.
 
     Raises MeasuringError if the framework is neither JAX nor `fake`, or if the profiler's recording
     of the links is incomplete.
     """
-    if importlib.util.find_spec(f"{__name__}_{session.backend.name}") is None:
+    if importlib.util.find_spec(f"{__name__}_{worker.backend.name}") is None:
         raise unavailable("only JAX measures single chips")
     rounds, payload_bytes = (
         request_value(request, name, int) for name in ("rounds", "payload_bytes")
     )
-    framework = importlib.import_module(f"{__name__}_{session.backend.name}")
-    times: ChipTimes = framework.measure_chips(session.backend, rounds, payload_bytes)
+    framework = importlib.import_module(f"{__name__}_{worker.backend.name}")
+    times: ChipTimes = framework.measure_chips(worker.backend, rounds, payload_bytes)
     return times

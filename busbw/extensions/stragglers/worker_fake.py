@@ -7,8 +7,8 @@ measured, such as ``hang``.
 
 from __future__ import annotations
 
-from busbw.model.machine import VIRTUAL_RANKS
-from busbw.worker.backends.fake.backend import FakeBackend, cause_event
+from busbw.model.machine import DEFAULT_VIRTUAL_RANKS
+from busbw.worker.backends.fake.backend import FakeBackend, cause_fault
 
 from .worker import ChipTimes
 
@@ -20,8 +20,8 @@ def measure_chips(backend: FakeBackend, rounds: int, payload_bytes: int) -> Chip
     links are timed, so `payload_bytes` is not used.
     """
     script = backend.script.get("chips", {})
-    cause_event(script.get("then", ""))
-    count = script.get("count", backend.script.get("ranks", VIRTUAL_RANKS))
+    cause_fault(script.get("then", ""))
+    count = script.get("count", backend.script.get("ranks", DEFAULT_VIRTUAL_RANKS))
     first, slower = count * backend.index, script.get("slower", {})
     seconds = [float(slower.get(str(number), 1.0)) for number in range(count)]
     return ChipTimes(

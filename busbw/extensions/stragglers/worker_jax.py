@@ -23,22 +23,22 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from busbw.collectives.base import source_target_pairs_of
-from busbw.model.words import Device
+from busbw.model.words import DeviceClass
 from busbw.worker.backends.base import RecordingReader, unavailable
 from busbw.worker.backends.hlo import module as hlo
 from busbw.worker.backends.jax import versions
 from busbw.worker.backends.jax.backend import JaxBackend
 from busbw.worker.backends.jax.collective import put_on_devices
-from busbw.worker.backends.recordings import timed_instructions
+from busbw.worker.backends.recordings import map_begin_to_end
 
 from .worker import ChipTimes
 
 # The (sender, receiver) ranks of the links in a direction.
-Pairs = tuple[tuple[int, int], ...]
+RankPairs = tuple[tuple[int, int], ...]
 # The seconds of each round, for each rank of a process.
 RowsByRank = tuple[tuple[float, ...], ...]
 # Records a `with` block with the profiler, into files in a folder.
-Recording = Callable[[Path], AbstractContextManager[RecordingReader]]
+RecordProfile = Callable[[Path], AbstractContextManager[RecordingReader]]
 
 # The calls of a round, which take about a tenth of a second. So a chip that is throttled from time
 # to time, such as by the quota of a cgroup, is throttled in every round.
@@ -48,7 +48,7 @@ _PRODUCTS_PER_CALL = 32
 _MATRIX_SIDE, _COPIED_BYTES = {True: 256, False: 4096}, {True: 2**22, False: 2**28}
 _AXES = "xyz"
 # The smallest extent of an axis along which the last chip is linked to the first chip, by device.
-_WRAPPING_EXTENTS = {
+_MIN_WRAPPING_EXTENTS = {
     "TPU v4": 4,
     "TPU v5": 4,
     "TPU v5p": 4,
@@ -66,11 +66,11 @@ def measure_chips(backend: JaxBackend, rounds: int, payload_bytes: int) -> ChipT
     """
     # On other devices the time of a permute includes the wait for a late sender, so that it does
     # not show a slow link.
-    recording = backend.record_profile if backend.device is Device.TPU else None
-    return time_chips(backend.devices(), rounds, payload_bytes, recording)
+    record_profile = backend.record_profile if backend.device is DeviceClass.TPU else None
+    return time_chips(backend.devices(), rounds, payload_bytes, record_profile)
 
 
-def find_links(devices: Sequence[Any]) -> dict[str, Pairs]:
+def find_links(devices: Sequence[Any]) -> dict[str, RankPairs]:
     """Map each axis and direction, such as ``x+``, to the (sender, receiver) ranks of its links.
 
     The rank of a device is its index in `devices`. Devices without coordinates form a ring along
@@ -78,14 +78,14 @@ def find_links(devices: Sequence[Any]) -> dict[str, Pairs]:
     """
     coordinates = [_coordinates(device, rank) for rank, device in enumerate(devices)]
     ranks = {position: rank for rank, position in enumerate(coordinates)}
-    pairs_by_direction: dict[str, Pairs] = {}
+    pairs_by_direction: dict[str, RankPairs] = {}
     for axis, extents in enumerate(zip(*coordinates)):
         extent = max(extents) + 1
         # The last coordinate is the number of the core on its chip.
         name = "core" if 0 < axis == len(coordinates[0]) - 1 else _AXES[axis]
         for direction in (1, -1) if extent > 2 else (1,):
             is_closed = extent >= 2 and (extent == 2 or _wraps_around(devices[0], extent))
-            pairs: Pairs = ()
+            pairs: RankPairs = ()
             for position, rank in ranks.items():
                 target = position[axis] + direction
                 if is_closed or 0 <= target < extent:
@@ -113,7 +113,7 @@ def _wraps_around(device: Any, extent: int) -> bool:
     All chips are of the same kind as `device`.
     """
     is_ring = getattr(device, "coords", None) is None
-    min_extent = _WRAPPING_EXTENTS.get(device.device_kind, math.inf)
+    min_extent = _MIN_WRAPPING_EXTENTS.get(device.device_kind, math.inf)
     return is_ring or (extent >= min_extent and extent % 4 == 0)
 
 
@@ -142,7 +142,7 @@ def lower_permutes(devices: Sequence[Any], payload_bytes: int = 2**20) -> Any:
 
 
 def time_chips(
-    devices: Sequence[Any], rounds: int, payload_bytes: int, recording: Recording | None
+    devices: Sequence[Any], rounds: int, payload_bytes: int, record_profile: RecordProfile | None
 ) -> ChipTimes:
     """Time a computation, a copy and then the links, on all chips of this process at once.
 
@@ -150,7 +150,7 @@ def time_chips(
         devices: The devices of all processes.
         rounds: How often each chip and link is timed.
         payload_bytes: The bytes that each link carries in each direction.
-        recording: Records the program of the links with the profiler; None to time no links.
+        record_profile: Records the program of the links with the profiler; None to time no links.
 
     Raises:
         MeasuringError: The recording lacks a permute.
@@ -162,8 +162,8 @@ def time_chips(
     links_s = {}
     compute_s = _time_together(chips, _multiply, (_MATRIX_SIDE[is_cpu],) * 2, rounds)
     copy_s = _time_together(chips, jnp.negative, (_COPIED_BYTES[is_cpu] // 4,), rounds)
-    if recording and links:
-        links_s = _time_permutes(devices, len(chips), rounds, payload_bytes, recording)
+    if record_profile and links:
+        links_s = _time_permutes(devices, len(chips), rounds, payload_bytes, record_profile)
     return ChipTimes(
         ranks=tuple(ranks),
         compute_s=compute_s,
@@ -212,7 +212,7 @@ def _time_permutes(
     local_chip_count: int,
     rounds: int,
     payload_bytes: int,
-    recording: Recording,
+    record_profile: RecordProfile,
 ) -> dict[str, RowsByRank]:
     """Run the permutes of all directions under the profiler, and return their times by direction.
 
@@ -223,7 +223,7 @@ def _time_permutes(
         local_chip_count: The number of chips of this process.
         rounds: How often each permute runs.
         payload_bytes: The bytes that each link carries in each direction.
-        recording: Records the permutes with the profiler.
+        record_profile: Records the permutes with the profiler.
 
     Raises:
         MeasuringError: The recording lacks a permute.
@@ -238,13 +238,13 @@ def _time_permutes(
     payloads = [put_on_devices(np.zeros(row.shape, np.float32), sharding) for row in shapes]
     jax.block_until_ready(compiled(*payloads))
     with tempfile.TemporaryDirectory(prefix="busbw-") as folder:
-        with recording(Path(folder)) as read:
+        with record_profile(Path(folder)) as read:
             for _ in range(rounds):
                 jax.block_until_ready(compiled(*payloads))
         rows_by_direction: dict[str, dict[int, list[float]]] = {
             direction: {} for direction in directions.values()
         }
-        for permute in read(timed_instructions(module)):
+        for permute in read(map_begin_to_end(module)):
             direction = directions.get(permute.instruction)
             if direction is not None:
                 rows_by_direction[direction].setdefault(permute.device, []).append(
@@ -259,7 +259,7 @@ def _time_permutes(
     }
 
 
-def _directions_of_permutes(module: hlo.Module, links: Mapping[str, Pairs]) -> dict[str, str]:
+def _directions_of_permutes(module: hlo.Module, links: Mapping[str, RankPairs]) -> dict[str, str]:
     """Map the name of each permute in a compiled program to its direction.
 
     `links` maps each direction to its (sender, receiver) ranks. A permute with other pairs of ranks

@@ -10,14 +10,14 @@ import importlib
 import importlib.util
 from types import ModuleType
 
-from busbw.model.machine import ClusterMember
-from busbw.model.words import Device
+from busbw.model.machine import GroupMember
+from busbw.model.words import DeviceClass
 
 from .base import Backend
 
 
 def load(
-    framework: str, device: Device | None, ranks: int | None, member: ClusterMember | None = None
+    framework: str, device: DeviceClass | None, ranks: int | None, member: GroupMember | None = None
 ) -> Backend:
     """Import a framework, open its devices, and return its back end.
 

@@ -31,7 +31,7 @@ def single_process_gather(values: Sequence[float]) -> tuple[tuple[float, ...], .
     return (tuple(values),)
 
 
-def slowest_process_s(all_gather: AllGather, seconds: float) -> float:
+def slowest_process_time_s(all_gather: AllGather, seconds: float) -> float:
     """Return the time of the slowest process of a group: the largest `seconds` of all processes.
 
     All processes of the group call this function at the same point, each with its own time, and
@@ -60,9 +60,9 @@ class TimedCollective:
     duration_s: float
 
 
-# A function that reads a recording of the profiler. It is called with `Program.timed_instructions`,
-# and returns each collective that these instructions begin and end. It raises MeasuringError if no
-# recording can be read.
+# A function that reads a recording of the profiler. It is called with
+# `Program.end_by_begin_instruction`, and returns each collective that these instructions begin and
+# end. It raises MeasuringError if no recording can be read.
 RecordingReader = Callable[[Mapping[str, str]], Sequence[TimedCollective]]
 
 
@@ -155,8 +155,8 @@ class Program(ABC):
             exact values.
         shortest_chain: The number of iterations of the chain whose time shows the cost of a call.
             0 is an empty call. More than 0 if an empty call lacks a cost that longer chains have.
-        timed_instructions: Maps the name of the instruction that begins a collective to the name
-            of the instruction that ends this collective. Profilers show these names.
+        end_by_begin_instruction: Maps the name of the instruction that begins a collective to the
+            name of the instruction that ends this collective. Profilers show these names.
         compiled_memory_bytes: The memory of a rank's part of the program and its arguments, as the
             compiler reports it; None if unknown.
         is_injecting: Whether calls do the injected work, if the program has injected work. The
@@ -171,19 +171,19 @@ class Program(ABC):
     iterations_per_turn: int
     max_iterations: int
     shortest_chain: int = 0
-    timed_instructions: Mapping[str, str] = MappingProxyType({})
+    end_by_begin_instruction: Mapping[str, str] = MappingProxyType({})
     compiled_memory_bytes: int | None = None
     is_injecting: bool = True
     first_calls: Collection[str] = ()
 
     @abstractmethod
-    def initialize_values(self, first_call: str = "") -> None:
+    def initialize_values(self, first_call_name: str = "") -> None:
         """Write starting values on every rank of this process, and wait until they are written.
 
         The values differ from the previous starting values, so that the result of an earlier call
-        is noticed. If `first_call` is not empty, it is the name of an extra value in `first_calls`:
-        write the special inputs for this value instead. `read_extra_value` then reads the value
-        from the result of the next call.
+        is noticed. If `first_call_name` is not empty, it is the name of an extra value in
+        `first_calls`: write the special inputs for this value instead. `read_extra_value` then
+        reads the value from the result of the next call.
         """
 
     @abstractmethod
@@ -265,7 +265,7 @@ class Backend(ABC):
         """Look for devices, and return a description of the devices that the framework finds."""
 
     @abstractmethod
-    def reachable_devices(self) -> EnvironmentKey:
+    def current_environment_key(self) -> EnvironmentKey:
         """Return the environment key of all devices that the framework can use at present."""
 
     @abstractmethod

@@ -21,8 +21,8 @@ from typing import Any, final
 
 from busbw.model.case import Case
 from busbw.model.launch import Injection
-from busbw.model.machine import ClusterMember, DeviceSet, EnvironmentKey, Probe
-from busbw.model.words import Clock, Device
+from busbw.model.machine import DeviceSet, EnvironmentKey, GroupMember, Probe
+from busbw.model.words import Clock, DeviceClass
 from busbw.worker import host, process
 
 from .base import (
@@ -56,16 +56,16 @@ class Chain(Program):
     def __init__(self, case: Case, values: ExactValues) -> None:
         self._case = case
         self.values = values
-        self.first_calls = values.first_calls
+        self.first_calls = values.first_call_readers
         self.inputs: Any = None
         self.result: Any = None
         self._draw = -1
-        self._counted_turns: Any = None
+        self._turns_run: Any = None
 
     @final
-    def initialize_values(self, first_call: str = "") -> None:
-        if first_call:
-            self.write_draw(-1 - [*self.first_calls].index(first_call))
+    def initialize_values(self, first_call_name: str = "") -> None:
+        if first_call_name:
+            self.write_draw(-1 - [*self.first_calls].index(first_call_name))
             return
         self._draw = (self._draw + 1) % self.values.draw_count
         self.write_draw(self._draw)
@@ -73,26 +73,26 @@ class Chain(Program):
     @final
     def read_extra_value(self, name: str, iterations: int, all_gather: AllGather) -> object:
         rank, result = self._first_rank_result()
-        return self.values.first_calls[name].read(rank, result, iterations, all_gather)
+        return self.values.first_call_readers[name].read(rank, result, iterations, all_gather)
 
     @final
-    def write_draw(self, draw: int) -> None:
+    def write_draw(self, draw_number: int) -> None:
         """Write a draw, a set of starting values, on every rank of this process, and wait.
 
-        `draw` is the number of the draw. With a negative number, write the inputs of an extension
-        for a first call instead, as in `ExactValues.starting_values`.
+        `draw_number` is the number of the draw. With a negative number, write the inputs of an
+        extension for a first call instead, as in `ExactValues.starting_values`.
         """
         self.result = None
-        self._write_draw(draw)
+        self._write_draw(draw_number)
 
     @final
     def run(self, iterations: int) -> None:
         self.result = None
-        self._counted_turns, self.result = self._run_and_count_turns(iterations)
+        self._turns_run, self.result = self._run_and_count_turns(iterations)
 
     @final
     def check_result(self, iterations: int) -> int:
-        counted = int(self._counted_turns) * self.iterations_per_turn
+        counted = int(self._turns_run) * self.iterations_per_turn
         if counted != iterations:
             raise wrong_result(f"the program ran {counted} iterations, expected {iterations}")
         return self._compare_results(self._draw, iterations)
@@ -127,10 +127,10 @@ class Chain(Program):
         """
 
     @abstractmethod
-    def _write_draw(self, draw: int) -> None:
+    def _write_draw(self, draw_number: int) -> None:
         """Write starting values to all ranks of this process, and wait until they are written.
 
-        `draw` is the number of the draw (the set of starting values), as in `write_draw`.
+        `draw_number` is the number of the draw (the set of starting values), as in `write_draw`.
         """
 
     @abstractmethod
@@ -145,14 +145,14 @@ class Chain(Program):
         """Return the number of this process's first rank, and the rank's result as a flat array."""
         return next(iter(self.results_by_rank().items()))
 
-    def _compare_results(self, draw: int, iterations: int) -> int:
+    def _compare_results(self, draw_number: int, iterations: int) -> int:
         """Compare the result on each rank of this process with the exact result of the chain.
 
-        The chain began with the draw with the number `draw`, and had `iterations` collectives.
-        Returns the number of compared elements. Raises MeasuringError WRONG_RESULT for a wrong
-        element.
+        The chain began with the draw with the number `draw_number`, and had `iterations`
+        collectives. Returns the number of compared elements. Raises MeasuringError WRONG_RESULT for
+        a wrong element.
         """
-        return self.values.check_ranks(draw, iterations, self.results_by_rank())
+        return self.values.check_results(draw_number, iterations, self.results_by_rank())
 
 
 class FrameworkBackend(Backend):
@@ -178,7 +178,7 @@ class FrameworkBackend(Backend):
     leaves_reference_cycles: bool = False
     allocator_keeps_memory: bool = False
 
-    def __init__(self, device: Device | None, member: ClusterMember | None = None) -> None:
+    def __init__(self, device: DeviceClass | None, member: GroupMember | None = None) -> None:
         self.device = device
         self._member = member
         self._processes = member.process_count if member else 1
@@ -194,31 +194,31 @@ class FrameworkBackend(Backend):
 
     @final
     def probe(self) -> Probe:
-        classes = (self.device,) if self.device else tuple(Device)
+        classes = (self.device,) if self.device else tuple(DeviceClass)
         device_sets, missing = [], {}
         for device in classes:
             try:
-                device_sets.append(self._find_devices(device))
+                device_sets.append(self._describe_devices(device))
             except self.missing_device_errors as error:
                 missing[device.value] = process.remove_secrets(first_line(error))
         return Probe(
             framework=self.name,
             framework_path=self.framework_path,
             devices=tuple(device_sets),
-            missing=missing,
+            reason_by_missing_device=missing,
             versions=self.versions,
             flags={**process.recorded_variables(), **host.cpu_quota_flags()},
-            hosts=(host.host_name(),),
+            process_hosts=(host.host_name(),),
         )
 
     @final
-    def reachable_devices(self) -> EnvironmentKey:
+    def current_environment_key(self) -> EnvironmentKey:
         assert self.device is not None
-        return self._find_devices(self.device)
+        return self._describe_devices(self.device)
 
     @final
     def memory_need(self, case: Case) -> MemoryNeed | None:
-        if self.device is not Device.CPU:
+        if self.device is not DeviceClass.CPU:
             return None
         needed_bytes = self._needed_host_bytes(case) // self._processes
         return MemoryNeed(needed_bytes=needed_bytes, reuses_kept_memory=self.allocator_keeps_memory)
@@ -266,7 +266,7 @@ class FrameworkBackend(Backend):
         raise unavailable(f"{self.name} measures in one process only")
 
     @abstractmethod
-    def _find_devices(self, device: Device) -> DeviceSet:
+    def _describe_devices(self, device: DeviceClass) -> DeviceSet:
         """Return a description of all devices of the class `device` that the framework finds.
 
         Raises an error of the types in `missing_device_errors` if the class has no device.
@@ -288,7 +288,7 @@ class FrameworkBackend(Backend):
         """
 
 
-def usable_clocks(device: Device, *, has_readable_profiler: bool) -> tuple[Clock, ...]:
+def usable_clocks(device: DeviceClass, *, has_readable_profiler: bool) -> tuple[Clock, ...]:
     """Return the clocks that can be used on a class of device, the default first.
 
     `has_readable_profiler` says that busbw can read the recordings of the framework's profiler. On
@@ -297,7 +297,7 @@ def usable_clocks(device: Device, *, has_readable_profiler: bool) -> tuple[Clock
     """
     host_clocks = (Clock.HOST, Clock.DISPATCH)
     device_clocks = (Clock.DEVICE,) if has_readable_profiler else ()
-    return host_clocks + device_clocks if device is Device.CPU else device_clocks + host_clocks
+    return host_clocks + device_clocks if device is DeviceClass.CPU else device_clocks + host_clocks
 
 
 def package_versions(*names: str, **versions: str) -> dict[str, str]:

@@ -12,25 +12,25 @@ from busbw.model.words import FailureKind
 
 from .base import MeasuringError, first_line
 
-_MESSAGE = re.compile(
+_OUT_OF_MEMORY_PATTERN = re.compile(
     r"RESOURCE_EXHAUSTED|ResourceExhausted|[Oo]ut of memory|OOM when allocating|bad_alloc"
 )
 # The parts of messages that name the needed memory, and the available memory. The first match
 # counts. A size without a unit is in bytes.
-_NEEDED = (
+_NEEDED_BYTES_PATTERNS = (
     re.compile(r"allocat(?:e|ing) (?P<size>\d+) ?bytes"),
     re.compile(r"allocate (?P<size>[\d.]+)(?P<unit>[KMGT])i?B"),
     re.compile(r"total memory required[^(]*\((?P<size>[\d.]+)(?P<unit>[KMGT])\)"),
     re.compile(r"reserve (?P<size>[\d.]+)(?P<unit>[KMGT])"),
     re.compile(r"Used (?P<size>[\d.]+)(?P<unit>[KMGT]) of"),
 )
-_AVAILABLE = (
+_AVAILABLE_BYTES_PATTERNS = (
     re.compile(r"exceeds available \w+ \((?P<size>[\d.]+)(?P<unit>[KMGT])\)"),
     re.compile(r"Used [\d.]+[KMGT] of (?P<size>[\d.]+)(?P<unit>[KMGT])"),
     re.compile(r"There (?:are|is) (?P<size>[\d.]+)(?P<unit>[KMGT]) free"),
 )
 # The part of a message that names the shape and the type of the tensor that needed memory.
-_TENSOR = re.compile(r"shape ?\[(?P<shape>[\d,]+)\] and type (?P<type>\w+)")
+_TENSOR_PATTERN = re.compile(r"shape ?\[(?P<shape>[\d,]+)\] and type (?P<type>\w+)")
 _UNITS = {None: 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _TYPE_BYTES = {"float": 4, "int32": 4, "half": 2, "bfloat16": 2, "double": 8}
 
@@ -42,7 +42,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     INTERNAL.
     """
     text = f"{type(error).__name__}: {error}"
-    return isinstance(error, MemoryError) or bool(_MESSAGE.search(text))
+    return isinstance(error, MemoryError) or bool(_OUT_OF_MEMORY_PATTERN.search(text))
 
 
 def out_of_memory_error(error: BaseException) -> MeasuringError:
@@ -55,8 +55,8 @@ def out_of_memory_error(error: BaseException) -> MeasuringError:
     return MeasuringError(
         FailureKind.OUT_OF_MEMORY,
         first_line(error),
-        needed_bytes=_find_bytes(_NEEDED, text) or _find_tensor_bytes(text),
-        available_bytes=_find_bytes(_AVAILABLE, text),
+        needed_bytes=_find_bytes(_NEEDED_BYTES_PATTERNS, text) or _find_tensor_bytes(text),
+        available_bytes=_find_bytes(_AVAILABLE_BYTES_PATTERNS, text),
     )
 
 
@@ -77,7 +77,7 @@ def _find_tensor_bytes(text: str) -> int | None:
 
     None if `text` has no shape, or if the type is unknown.
     """
-    match = _TENSOR.search(text)
+    match = _TENSOR_PATTERN.search(text)
     if match is None or match["type"] not in _TYPE_BYTES:
         return None
     return math.prod(map(int, match["shape"].split(","))) * _TYPE_BYTES[match["type"]]

@@ -30,16 +30,16 @@ from .base import TimedCollective
 from .hlo.module import Module
 
 # Instructions that call a computation, and that profilers show in place of the instructions inside.
-_CALLERS = ("async-start", "call-start", "custom-call-start", "fusion-start", "fusion")
+_CALLING_OPS = ("async-start", "call-start", "custom-call-start", "fusion-start", "fusion")
 # The plane and the line on which the instructions of a device are, with the number of the device.
-_WORK = re.compile(
+_DEVICE_LINE = re.compile(
     r".*\b(?:TPU(?:[ _]?Core)?[:_ ](?P<tpu>\d{1,9}) XLA Ops|GPU:(?P<gpu>\d{1,9})\b.* ?Stream.*)"
 )
 # The beginnings of the names of kernels that copy or set memory.
 _MEMORY_KERNELS = ("Memcpy", "Memset")
 _PS = 1e-12
 # The stats with the begin and the duration of an event by a TPU's own clock.
-DEVICE_TIMES = ("device_offset_ps", "device_duration_ps")
+DEVICE_TIME_STATS = ("device_offset_ps", "device_duration_ps")
 
 
 class ProfileEvent(NamedTuple):
@@ -63,7 +63,7 @@ class ProfileEvent(NamedTuple):
     stats: Mapping[str, Any]
 
 
-def timed_instructions(module: Module) -> dict[str, str]:
+def map_begin_to_end(module: Module) -> dict[str, str]:
     """Return the names of the instructions that begin and end each collective of a program.
 
     The dictionary maps the name of the instruction that begins a collective to the name of the
@@ -80,7 +80,7 @@ def timed_instructions(module: Module) -> dict[str, str]:
             for inner in module.unconditional_instructions(name)
         ]
         for line in lines
-        if line.op in _CALLERS
+        if line.op in _CALLING_OPS
     }
     hidden = {line.name for called in inner.values() for line in called}
     done = {line.operands[0]: line.name for line in lines if line.op.endswith("-done")}
@@ -104,17 +104,17 @@ def timed_collectives(
     Args:
         events: the events of a recording, or of several recordings.
         end_by_begin: maps the name of the instruction that begins a collective to the name of the
-            instruction that ends the collective, as `Program.timed_instructions` does. None for a
-            recording of an unknown program: then every event on a device is returned, even if it is
-            no collective. An event `...-start` and the event `...-done` of the same name are then a
-            pair.
+            instruction that ends the collective, as `Program.end_by_begin_instruction` does. None
+            for a recording of an unknown program: then every event on a device is returned, even if
+            it is no collective. An event `...-start` and the event `...-done` of the same name are
+            then a pair.
 
     """
     begin_of = {end: begin for begin, end in (end_by_begin or {}).items()}
     begun: dict[tuple[str, str | None], ProfileEvent] = {}
     collectives = []
     for event in sorted(events, key=lambda event: event.start_ps):
-        work = _WORK.fullmatch(f"{event.plane[:80]} {event.line[:80]}")
+        work = _DEVICE_LINE.fullmatch(f"{event.plane[:80]} {event.line[:80]}")
         device = str((work["tpu"] or work["gpu"]) if work else event.stats.get("device_ordinal"))
         name = event.name.partition(" = ")[0].lstrip("%").removesuffix(".in_megacore_fusion")
         begin = begin_of.get(name)
@@ -126,16 +126,21 @@ def timed_collectives(
             if event.name.startswith(_MEMORY_KERNELS) or not is_collective:
                 continue
         begun[device, name] = event
-        first = begun.pop((device, begin), None)
-        if first is not None and begin is not None and device.isdecimal():
-            times = [(ends.start_ps, ends.duration_ps) for ends in (first, event)]
-            if all(key in ends.stats for ends in (first, event) for key in DEVICE_TIMES):
+        begin_event = begun.pop((device, begin), None)
+        if begin_event is not None and begin is not None and device.isdecimal():
+            times = [(boundary.start_ps, boundary.duration_ps) for boundary in (begin_event, event)]
+            if all(
+                key in boundary.stats
+                for boundary in (begin_event, event)
+                for key in DEVICE_TIME_STATS
+            ):
                 times = [
-                    tuple(map(ends.stats.__getitem__, DEVICE_TIMES)) for ends in (first, event)
+                    tuple(map(boundary.stats.__getitem__, DEVICE_TIME_STATS))
+                    for boundary in (begin_event, event)
                 ]
             (begin_ps, _), (end_ps, lasted_ps) = times
             times_s = begin_ps * _PS, (end_ps + lasted_ps - begin_ps) * _PS
-            collectives.append((TimedCollective(int(device), begin, *times_s), first))
+            collectives.append((TimedCollective(int(device), begin, *times_s), begin_event))
     return collectives
 
 

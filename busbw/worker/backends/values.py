@@ -72,30 +72,34 @@ class ExactValues:
             )
         return iterations
 
-    def starting_values(self, rank: int, draw: int) -> Array:
+    def starting_values(self, rank: int, draw_number: int) -> Array:
         """Return the starting values of `rank` in a draw, of the shape (blocks, period).
 
-        `draw` is the number of the draw. With the numbers -1, -2 and so on, return the inputs of
-        the first, the second and the following extensions in `first_calls` instead.
+        `draw_number` is the number of the draw. With the numbers -1, -2 and so on, return the
+        inputs of the first, the second and the following extensions in `first_call_readers`
+        instead.
         """
-        if draw < 0:
-            return np.asarray([*self.first_calls.values()][-1 - draw].start(rank))
+        if draw_number < 0:
+            return np.asarray([*self.first_call_readers.values()][-1 - draw_number].start(rank))
         group, position = self.group_and_position(rank)
         return self._to_array(
-            self.collective.starting_blocks(self._make_draw(group, draw), position)
+            self.collective.starting_blocks(self._make_draw(group, draw_number), position)
         )
 
-    def values_after(self, rank: int, draw: int, iterations: int) -> Array:
+    def values_after(self, rank: int, draw_number: int, iterations: int) -> Array:
         """Return the exact values of `rank` after a chain, of the shape (blocks, period).
 
-        The chain begins with the starting values of the draw with the number `draw`, and has
+        The chain begins with the starting values of the draw with the number `draw_number`, and has
         `iterations` collectives.
         """
         group, position = self.group_and_position(rank)
-        group_draw, chained = self._make_draw(group, draw), self.chained_iterations(iterations)
+        group_draw, chained = (
+            self._make_draw(group, draw_number),
+            self.applied_iterations(iterations),
+        )
         return self._to_array(self.collective.blocks_after(group_draw, position, chained))
 
-    def chained_iterations(self, iterations: int) -> int:
+    def applied_iterations(self, iterations: int) -> int:
         """Return how often the collective is applied in a row to give the result of a chain.
 
         In place it is applied `iterations` times. Out of place it is applied once: each iteration
@@ -104,7 +108,7 @@ class ExactValues:
         return iterations if self.case.placement == Placement.IN_PLACE.value else 1
 
     @cached_property
-    def first_calls(self) -> Mapping[str, Any]:
+    def first_call_readers(self) -> Mapping[str, Any]:
         """The extensions' readers of extra values that need a first call of a program.
 
         A reader has special inputs for the first call, and reads an extra value from the result of
@@ -122,25 +126,25 @@ class ExactValues:
         kinds = extensions.load_table("FIRST_CALLS").items()
         return {name: kind(self) for name, kind in kinds if kind.applies_to(self.case)}
 
-    def write_ranks(self, draw: int, buffers: Mapping[int, Any]) -> None:
-        """Write the starting values of the draw with the number `draw` into `buffers`.
+    def write_starting_values(self, draw_number: int, buffers: Mapping[int, Any]) -> None:
+        """Write the starting values of the draw with the number `draw_number` into `buffers`.
 
         `buffers` maps the number of each rank of this process to the rank's buffer, a flat array.
         """
 
         def write_rank(rank: int) -> None:
             for _, chunk, exact in chunks_with_exact_values(
-                self.starting_values(rank, draw), buffers[rank]
+                self.starting_values(rank, draw_number), buffers[rank]
             ):
                 chunk[...] = exact
 
         map_ranks(write_rank, buffers, self.case.payload_bytes)
 
-    def check_ranks(self, draw: int, iterations: int, results: Mapping[int, Any]) -> int:
-        """Compare the results of ranks with their exact values, as `check_rank` does.
+    def check_results(self, draw_number: int, iterations: int, results: Mapping[int, Any]) -> int:
+        """Compare the results of ranks with their exact values, as `check_result_of_rank` does.
 
         Args:
-            draw: the number of the draw with which the chain began.
+            draw_number: the number of the draw with which the chain began.
             iterations: the number of collectives that ran.
             results: maps the number of each rank to the rank's result, a flat array.
 
@@ -148,23 +152,27 @@ class ExactValues:
             The number of compared elements on all these ranks.
 
         Raises:
-            MeasuringError: WRONG_RESULT, as in `check_rank`.
+            MeasuringError: WRONG_RESULT, as in `check_result_of_rank`.
 
         """
         return sum(
             map_ranks(
-                lambda rank: self.check_rank(rank, draw, iterations, results[rank]),
+                lambda rank: self.check_result_of_rank(
+                    rank, draw_number, iterations, results[rank]
+                ),
                 results,
                 self.case.payload_bytes,
             )
         )
 
-    def check_rank(self, rank: int, draw: int, iterations: int, result: Any) -> int:
+    def check_result_of_rank(
+        self, rank: int, draw_number: int, iterations: int, result: Any
+    ) -> int:
         """Compare the result of a rank with the exact values.
 
         Args:
             rank: the number of the rank.
-            draw: the number of the draw with which the chain began.
+            draw_number: the number of the draw with which the chain began.
             iterations: the number of collectives that ran.
             result: a flat array, or another value that can be sliced into arrays.
 
@@ -176,13 +184,12 @@ class ExactValues:
                 elements if that number is wrong.
 
         """
-        if result.shape[0] != self.result_element_count:
+        if result.shape[0] != self.elements_per_result:
             raise wrong_result(
-                f"rank {rank} holds {result.shape[0]} elements, "
-                f"expected {self.result_element_count}"
+                f"rank {rank} holds {result.shape[0]} elements, expected {self.elements_per_result}"
             )
         for begin, chunk, exact in chunks_with_exact_values(
-            self.values_after(rank, draw, iterations), result
+            self.values_after(rank, draw_number, iterations), result
         ):
             if not np.array_equal(chunk, exact):
                 index = int(np.argmax(chunk != exact))
@@ -192,7 +199,7 @@ class ExactValues:
         return int(result.shape[0])
 
     @property
-    def result_element_count(self) -> int:
+    def elements_per_result(self) -> int:
         """The number of elements in the result of a rank."""
         size = self.collective.output_bytes(self.case.payload_bytes, self.case.group_size)
         return size // int(np.dtype(self.dtype).itemsize)
@@ -221,32 +228,34 @@ class ExactValues:
             number=number + group,
         )
 
-    def _to_array(self, blocks: Any) -> Array:
+    def _to_array(self, exact_blocks: Any) -> Array:
         """Return the values of blocks as an array of the shape (blocks, period) and the dtype."""
-        array: Array = np.array(blocks, dtype=np.float64).astype(self.dtype)
+        array: Array = np.array(exact_blocks, dtype=np.float64).astype(self.dtype)
         return array
 
 
-def chunks_with_exact_values(blocks: Array, values: Any) -> Iterator[tuple[int, Array, Array]]:
+def chunks_with_exact_values(
+    exact_blocks: Array, buffer: Any
+) -> Iterator[tuple[int, Array, Array]]:
     """Divide the buffer of a rank into chunks, and yield each chunk with its exact values.
 
     A chunk is small enough that its exact values take little memory.
 
     Args:
-        blocks: the exact values of the rank, of the shape (blocks, period).
-        values: the buffer of the rank: a flat array, or another value that can be sliced into
+        exact_blocks: the exact values of the rank, of the shape (blocks, period).
+        buffer: the buffer of the rank: a flat array, or another value that can be sliced into
             arrays.
 
     Yields:
         The index of the first element of the chunk in the buffer, the chunk, and its exact values.
 
     """
-    length = values.shape[0] // blocks.shape[0]
-    for number, period in enumerate(blocks):
+    length = buffer.shape[0] // exact_blocks.shape[0]
+    for number, period in enumerate(exact_blocks):
         chunk = repeat_period(period, length)
         for begin in range(number * length, (number + 1) * length, chunk.shape[0]):
             end = min(begin + chunk.shape[0], (number + 1) * length)
-            yield begin, np.asarray(values[begin:end]), chunk[: end - begin]
+            yield begin, np.asarray(buffer[begin:end]), chunk[: end - begin]
 
 
 def array_at(address: int, count: int, dtype: Any) -> Array:

@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 from busbw.extensions.page.charts import Chart
 from busbw.extensions.page.history import case_history_chart, cases_table, changed_cases, heat_map
-from busbw.history.files import Line, parse_line
+from busbw.history.files import HistoryLine, parse_line
 from busbw.history.levels import MachineHistory, build_machine_history
-from busbw.history.texts import change_texts
-from busbw.model.words import Device, FailureKind, Outcome
+from busbw.history.texts import history_texts
+from busbw.model.words import DeviceClass, FailureKind, Outcome
 from tests.helpers import build
 from tests.helpers.damage import bounded, fuzzed
 from tests.helpers.history_lines import line
 
 altair = pytest.importorskip("altair")
 
-CASES = [
+CASE_ITEMS = [
     build.case(**changes)
     for changes in (
         {},
@@ -35,15 +35,15 @@ TEXTS = st.dictionaries(st.text(max_size=4), st.text(max_size=9), max_size=2)
 
 
 @st.composite
-def lines(draw: st.DrawFn) -> Line:
+def lines(draw: st.DrawFn) -> HistoryLine:
     """Draw a line of one of 13 sessions, in one of three years, with one of four cases."""
     session = draw(st.integers(0, 12))
     stack = draw(st.sampled_from(["", "", "a" * 16]))
     changes: dict[str, Any] = {
         "session": f"{session:016x}",
         "moment": f"{2024 + session % 3}-01-{1 + session:02d}T03:00:00Z",
-        "device": draw(st.sampled_from(Device)),
-        "case": draw(st.sampled_from(CASES)),
+        "device": draw(st.sampled_from(DeviceClass)),
+        "case": draw(st.sampled_from(CASE_ITEMS)),
         "times_us": draw(TIMES),
         "outcome": draw(st.sampled_from(Outcome)),
         "failure": draw(st.none() | st.sampled_from(FailureKind)),
@@ -57,7 +57,7 @@ def lines(draw: st.DrawFn) -> Line:
     return line(**changes)
 
 
-def _read(lines: list[Line]) -> MachineHistory:
+def _read(lines: list[HistoryLine]) -> MachineHistory:
     """Return the history as it is read from a file: in the order of time."""
     whole = sorted((parse_line(line.text, "line") for line in lines), key=lambda line: line.moment)
     return build_machine_history("tpu/4r", tuple(whole))
@@ -71,11 +71,11 @@ def _draw(chart: Chart) -> None:
 # Each example draws up to five charts.
 @settings(fuzzed, max_examples=fuzzed.max_examples // 4)
 @given(st.lists(lines(), min_size=1, max_size=12))
-def test_any_valid_history_is_drawn_as_charts_and_tables(history: list[Line]) -> None:
+def test_any_valid_history_is_drawn_as_charts_and_tables(history: list[HistoryLine]) -> None:
     with bounded():
         machine = _read(history)
         _draw(heat_map(machine))
-        assert list(change_texts(machine)) and len(changed_cases(machine)) <= len(machine.cases)
+        assert list(history_texts(machine)) and len(changed_cases(machine)) <= len(machine.cases)
         assert len(cases_table(machine).rows) == len(machine.cases)
         for case in machine.cases:
             try:

@@ -17,7 +17,7 @@ from busbw.judge.policy import POLICIES
 from busbw.model.case import Case
 from busbw.model.launch import Failure, Plan, Run
 from busbw.model.machine import Probe
-from busbw.model.words import Device
+from busbw.model.words import DeviceClass
 from busbw.report.session import session_tables
 from busbw.report.table import render
 from busbw.worker.serve import request_value
@@ -27,14 +27,14 @@ from tests.helpers.results_files import results
 from tests.unit.judge.rules import limit_of
 
 CASE = build.case()
-TERMS = JudgingSettings(policy=POLICIES[Device.CPU], case_count=1, planned_launch_count=3)
+TERMS = JudgingSettings(policy=POLICIES[DeviceClass.CPU], case_count=1, planned_launch_count=3)
 RUN = build.run(
     *(1e-3, 1.1e-3),
     clocks_s={"host": 1e-3, "device": 9e-4},
     dispatch_s=1e-5,
     rank_times_s=(1e-3, 2e-3),
 )
-DEVICES = build.device_set(Device.TPU, mesh="2x4")
+DEVICES = build.device_set(DeviceClass.TPU, mesh="2x4")
 # What answers a request, by its kind.
 VALID: dict[type, list[Any]] = {
     type(None): [None],

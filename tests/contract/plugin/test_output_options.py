@@ -127,7 +127,7 @@ def test_a_drift_fails_the_session_and_names_its_first_day_and_the_version_that_
     night = nightly.days_ago(3)[:10]
     message = (
         rf"DRIFT: all cases of fake are [23]\.\d+ % slower than expected over the last 4 sessions, "
-        rf"since {night}; what changed then: fake 0\.9 -> 1"
+        rf"since {night}; changed there: fake 0\.9 -> 1"
     )
     assert re.search(message, ran.text), ran.text
     assert "1 failed, 7 passed" in ran.last_line

@@ -25,28 +25,21 @@ def test_the_results_of_a_case_that_two_processes_measure_together_say_two_proce
     assert ran.document["environment"]["key"]["processes"] == 2
 
 
-def test_a_process_that_is_killed_fails_only_the_case_that_it_measured(folder: Folder) -> None:
-    killed = {"cases": [{"payload_bytes": 1024, "then": "kill"}]}
-    folder.script(processes={"1": killed})
-    ran = folder.run(*TWO, "--payloads=1K,2K", exit_code=1)
-    assert ran.outcomes == {"1K": "FAILED", "2K": "NO_BASELINE"}
-    assert "worker 1: the worker was killed" in ran.case("1K")["text"]
-
-
-@pytest.mark.exhaustive
-def test_a_wrong_result_of_a_single_process_fails_its_case(folder: Folder) -> None:
-    script = {"cases": [{"payload_bytes": 1024, "then": "wrong_result"}]}
-    folder.script(processes={"1": script})
-    ran = folder.run(*TWO, "--payloads=1K,2K", exit_code=1)
-    assert ran.outcomes == {"1K": "FAILED", "2K": "NO_BASELINE"}
-    assert "worker 1: " in ran.case("1K")["text"]
-
-
-@pytest.mark.exhaustive
-def test_a_process_that_hangs_fails_only_the_case_that_it_measured(folder: Folder) -> None:
-    folder.script(processes={"0": {"cases": [{"payload_bytes": 1024, "then": "hang"}]}})
+@pytest.mark.parametrize(
+    ("event", "reason"),
+    [
+        ("kill", "worker 1: the worker was killed"),
+        pytest.param("wrong_result", "worker 1: ", marks=pytest.mark.exhaustive),
+        pytest.param("hang", "", marks=pytest.mark.exhaustive),
+    ],
+)
+def test_a_process_that_is_killed_or_wrong_or_hangs_fails_only_the_case_that_it_measured(
+    folder: Folder, event: str, reason: str
+) -> None:
+    folder.script(processes={"1": {"cases": [{"payload_bytes": 1024, "then": event}]}})
     ran = folder.run(*TWO, "--payloads=1K,2K", "--case-timeout=3", exit_code=1)
     assert ran.outcomes == {"1K": "FAILED", "2K": "NO_BASELINE"}
+    assert reason in ran.case("1K")["text"]
 
 
 def test_a_session_whose_processes_have_different_framework_versions_measures_no_case(

@@ -14,7 +14,7 @@ from tests.helpers.sweep import sweep
 # What a script of the fake back end has attached.
 TPU = {"device": "tpu", "device_kind": "TPU v2", "ranks": 8}
 ATTACHED = [
-    (TPU, ["--device=tpu", "--ranks=16"], "8 ranks (TPU v2), 16 asked for"),
+    (TPU, ["--device=tpu", "--ranks=16"], "8 ranks (TPU v2), 16 requested"),
     ({**TPU, "ranks": 1}, ["--device=tpu"], "1 rank (TPU v2), two are needed"),
     ({**TPU, "ranks": 1}, [], "1 rank (TPU v2), two are needed"),
     ({"probe": "exit"}, [], "ended with exit code 3 while looking for devices with fake"),

@@ -15,7 +15,7 @@ import pytest
 from tests.helpers.command_line import ROOT, command, of_2019, of_today, put, trace
 from tests.helpers.frameworks import needs
 from tests.helpers.recordings import (
-    Line,
+    HistoryLine,
     Made,
     complete,
     numbered,
@@ -390,7 +390,7 @@ def test_the_json_of_trace_has_payloads_in_bytes_and_a_schema_version(tmp_path: 
 def test_trace_refuses_a_small_file_that_unpacks_to_too_many_bytes_or_values(
     tmp_path: Path, rows: bytes, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("busbw.extensions.profiles.recordings.MAX_VALUES", 1000)
+    monkeypatch.setattr("busbw.extensions.profiles.recordings.MAX_JSON_VALUES", 1000)
     put(tmp_path, a_chrome=gzip.compress(rows))
     answer = trace(tmp_path, "--size-limit=1M")
     assert answer.errors[0].endswith(f"a.trace.json.gz: {message}")
@@ -459,7 +459,9 @@ def test_trace_takes_the_times_of_a_tpu_from_the_clock_of_the_tpu(tmp_path: Path
         )
         for step in range(3)
     ]
-    planes = [plane(f"/device:TPU:{n}", [Line(name="XLA Ops", events=events)]) for n in (0, 1)]
+    planes = [
+        plane(f"/device:TPU:{n}", [HistoryLine(name="XLA Ops", events=events)]) for n in (0, 1)
+    ]
     (tmp_path / "a.xplane.pb").write_bytes(space(*planes))
     (cell,) = command("trace", tmp_path, "--json").document["cells"]
     assert (cell["payload"], cell["slowest_rank"]["median_s"]) == ("4K", 3e-6)

@@ -29,9 +29,12 @@ def steps(*options: str | Path) -> list[str]:
 
 
 def test_busbw_init_writes_and_names_every_file_for_nightly_sessions(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
     answer = asked_here("init", tmp_path / "new")
     assert (answer.code, answer.err) == (0, "")
-    assert reported(answer) == [f"wrote {tmp_path / 'new' / name}" for name in FILES]
+    *wrote, note = reported(answer)
+    assert wrote == [f"wrote {tmp_path / 'new' / name}" for name in FILES]
+    assert note == f"note: GitHub runs the workflows in {tmp_path / '.github'} only"
 
 
 def test_busbw_init_prints_the_next_steps_unless_all_files_exist(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from busbw.baselines.document import (
     BaselineError,
     BaselineFile,
-    Update,
+    ChangeLogEntry,
     baselines_text,
     read_baselines,
 )
@@ -31,7 +31,7 @@ LARGE = Baseline(
     records=(replace(SESSION, times_us=()),),
     needed_bytes=2**33,
 )
-UPDATE = Update(date=build.DATE, entries=2, reason="a slower switch")
+UPDATE = ChangeLogEntry(date=build.DATE, entries=2, reason="a slower switch")
 FILE = BaselineFile(
     environment=build.key(),
     framework="jax",

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from busbw.baselines.store import (
-    PublishedBandwidth,
     PublishedTable,
+    PublishedTableEntry,
     read_published,
 )
 
@@ -30,7 +30,7 @@ def _table(name: str) -> PublishedTable:
     return read_published(path)
 
 
-def _entry(name: str, payload: str) -> PublishedBandwidth:
+def _entry(name: str, payload: str) -> PublishedTableEntry:
     (entry,) = (e for e in _table(name).entries if e.payload == payload)
     return entry
 

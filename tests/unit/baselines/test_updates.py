@@ -14,12 +14,12 @@ from busbw.baselines.document import BaselineError
 from busbw.baselines.store import find_baseline
 from busbw.baselines.updates import (
     BaselineChange,
-    merge_session,
+    merge_into_baseline,
     pin_level,
     prune,
 )
 from busbw.baselines.updates import save_accepted as baselines_save
-from busbw.model.stored import MOST_SESSIONS, MOST_UPDATES, Baseline, Record
+from busbw.model.stored import MAX_BASELINE_SESSIONS, MAX_KEPT_UPDATES, Baseline, Record
 from tests.helpers import build
 from tests.unit.baselines.written import written
 
@@ -85,7 +85,7 @@ def test_an_update_that_refuses_one_case_saves_all_other_cases(root: Path) -> No
 def test_a_baseline_file_keeps_the_newest_fifty_updates(root: Path) -> None:
     save(root, 1e-3)
     save(root, 1.5e-3)
-    for _ in range(MOST_UPDATES - 1):
+    for _ in range(MAX_KEPT_UPDATES - 1):
         save(root, 1.5e-3)
     assert ["accepted_regression" in update for update in history(root)] == [True] + [False] * 49
     save(root, 1.5e-3)
@@ -165,14 +165,14 @@ def test_a_stored_session_keeps_the_time_at_which_the_session_began() -> None:
 
 
 def test_a_session_that_is_not_appended_replaces_all_sessions_of_a_baseline() -> None:
-    old = merge_session(stored(1000), session(1020), is_appended=True, budget=BUDGET)[0]
-    merged, _ = merge_session(old, session(1050), is_appended=False, budget=BUDGET)
+    old = merge_into_baseline(stored(1000), session(1020), is_appended=True, budget=BUDGET)[0]
+    merged, _ = merge_into_baseline(old, session(1050), is_appended=False, budget=BUDGET)
     assert [session.times_us for session in merged.sessions] == [(1050,)]
     assert merged.pinned_us == 1000
 
 
 def test_an_appended_session_has_the_same_weight_with_any_number_of_launches() -> None:
-    old = merge_session(
+    old = merge_into_baseline(
         stored(1000), session(1100, 1100, 1100, 1100), is_appended=True, budget=BUDGET
     )[0]
     assert old.level_us == 1050
@@ -180,41 +180,43 @@ def test_an_appended_session_has_the_same_weight_with_any_number_of_launches() -
 
 def test_a_baseline_with_the_maximum_number_of_sessions_drops_its_oldest_session() -> None:
     entry = stored(1000)
-    for turn in range(MOST_SESSIONS):
-        entry = merge_session(entry, session(1001 + turn), is_appended=True, budget=BUDGET)[0]
-    assert len(entry.sessions) == MOST_SESSIONS
+    for turn in range(MAX_BASELINE_SESSIONS):
+        entry = merge_into_baseline(entry, session(1001 + turn), is_appended=True, budget=BUDGET)[0]
+    assert len(entry.sessions) == MAX_BASELINE_SESSIONS
     assert entry.sessions[0].times_us == (1001,)
 
 
 def test_a_session_is_a_loss_only_if_it_exceeds_the_pinned_time_by_more_than_the_budget() -> None:
     for time_us, lost in ((1100, False), (1101, True)):
         assert (
-            merge_session(stored(1000), session(time_us), is_appended=False, budget=BUDGET)[1]
+            merge_into_baseline(stored(1000), session(time_us), is_appended=False, budget=BUDGET)[1]
             is lost
         )
 
 
 def test_a_session_that_is_slightly_faster_does_not_change_the_pinned_time_of_a_baseline() -> None:
-    merged, _ = merge_session(stored(1000), session(950), is_appended=False, budget=BUDGET)
+    merged, _ = merge_into_baseline(stored(1000), session(950), is_appended=False, budget=BUDGET)
     assert merged.pinned_us == 1000
 
 
 def test_a_session_faster_by_more_than_the_budget_becomes_the_pinned_time_of_a_baseline() -> None:
-    merged, lost = merge_session(
+    merged, lost = merge_into_baseline(
         stored(1000), session(500, date="2026-03-05"), is_appended=False, budget=BUDGET
     )
     assert (lost, merged.pinned_us) == (False, 500)
     assert merged.pinned_date == "2026-03-05"
-    assert merge_session(merged, session(900), is_appended=False, budget=BUDGET)[1]
+    assert merge_into_baseline(merged, session(900), is_appended=False, budget=BUDGET)[1]
 
 
 def test_a_session_of_another_protocol_replaces_all_times_of_a_baseline() -> None:
     new = session(5000, protocol="device/chain9")
-    merged, lost = merge_session(stored(1000), new, is_appended=True, budget=BUDGET)
+    merged, lost = merge_into_baseline(stored(1000), new, is_appended=True, budget=BUDGET)
     assert (lost, merged.pinned_us) == (False, 5000)
     assert len(merged.sessions) == 1
 
 
 def test_a_case_that_fits_in_memory_again_gets_its_new_time_as_the_pinned_time() -> None:
-    merged, lost = merge_session(out_of_memory(), session(1000), is_appended=False, budget=BUDGET)
+    merged, lost = merge_into_baseline(
+        out_of_memory(), session(1000), is_appended=False, budget=BUDGET
+    )
     assert (lost, merged.is_out_of_memory, merged.pinned_us) == (False, False, 1000)

@@ -7,8 +7,8 @@ import pytest
 from busbw.collectives import COLLECTIVES, REDUCE_OPS
 from busbw.collectives.base import (
     Draw,
-    GroupSize,
-    group_size_of,
+    RankGroups,
+    rank_groups_of_line,
     replica_groups_of,
     source_target_pairs_of,
 )
@@ -117,8 +117,8 @@ def test_the_pairs_of_a_permute_in_hlo_are_read_in_order(
 def test_the_number_and_the_size_of_groups_are_read_from_each_form_of_groups_in_hlo(
     groups: str, count: int, size: int
 ) -> None:
-    group_size = group_size_of(_line(groups))
-    assert group_size == GroupSize(count, size) and group_size.ranks == count * size
+    group_size = rank_groups_of_line(_line(groups))
+    assert group_size == RankGroups(count, size) and group_size.ranks == count * size
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_the_number_and_the_size_of_groups_are_read_from_each_form_of_groups_in_
     ],
 )
 def test_groups_in_hlo_that_are_unequal_or_damaged_or_not_listed_have_no_size(groups: str) -> None:
-    assert group_size_of(_line(groups)) is None
+    assert rank_groups_of_line(_line(groups)) is None
 
 
 RANKS = (2, 3, 4, 8, 64)

@@ -11,7 +11,7 @@ from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, probe
 from busbw.driver.group import Group
 from busbw.driver.local import LocalWorker
-from busbw.driver.transport import Ending, Exit, HostLostError
+from busbw.driver.transport import EndMethod, HostLostError, WorkerExit
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.words import FailureKind
 from tests.helpers.workers import (
@@ -44,7 +44,7 @@ def test_a_second_interrupt_during_the_end_of_groups_of_workers_leaves_no_worker
     opened_group(starting)
     opened_group(starting)
 
-    def interrupted(worker: LocalWorker) -> Exit:
+    def interrupted(worker: LocalWorker) -> WorkerExit:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
@@ -53,7 +53,7 @@ def test_a_second_interrupt_during_the_end_of_groups_of_workers_leaves_no_worker
             starting.kill()
     assert wait_until(lambda: not processes(bundle.path), 5)
     for worker in workers:
-        worker.end_and_wait(Ending.KILL)
+        worker.end_and_wait(EndMethod.KILL)
 
 
 def test_an_executor_that_another_thread_stops_starts_no_more_groups_of_workers(

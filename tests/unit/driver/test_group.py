@@ -16,9 +16,9 @@ import pytest
 from busbw.driver.bundle import Bundle
 from busbw.driver.group import Group, merge_replies
 from busbw.driver.local import LocalTransport, LocalWorker
-from busbw.driver.transport import Ending, Exit, Worker, WorkerSpec
+from busbw.driver.transport import EndMethod, Worker, WorkerExit, WorkerSpec
 from busbw.model.launch import Failure, LaunchId, Run
-from busbw.model.machine import Cluster, ClusterMember
+from busbw.model.machine import GroupMember, ProcessGroup
 from busbw.model.words import FailureKind
 from tests.helpers import build
 from tests.helpers.workers import KEY, failure, measure, processes, state, wait_until, worker_spec
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.workers
 
 LONG_S = 60.0
 SHORT_S = 0.4
-CLUSTER = Cluster(processes=4)
+CLUSTER = ProcessGroup(processes=4)
 LAUNCH = LaunchId.parse("1")
 REQUEST = measure(key=replace(KEY, processes=4))
 
@@ -40,14 +40,14 @@ class ByIndex(LocalTransport):
         self._worker_specs = worker_specs
 
     def start(
-        self, worker_spec: WorkerSpec, launch: LaunchId, member: ClusterMember | None
+        self, worker_spec: WorkerSpec, launch: LaunchId, member: GroupMember | None
     ) -> Worker:
         index = member.index if member else 0
         return super().start(self._worker_specs.get(index, worker_spec), launch, member)
 
 
 @contextmanager
-def started(bundle: Bundle, cluster: Cluster = CLUSTER, **events: str) -> Iterator[Group]:
+def started(bundle: Bundle, cluster: ProcessGroup = CLUSTER, **events: str) -> Iterator[Group]:
     """Start a group that is ready, kill it at the end; `events` happen in mid-case: worker2="kill".
 
     No process is left.
@@ -84,7 +84,6 @@ def test_the_failure_of_a_group_names_a_killed_worker_rather_than_another_failed
 ) -> None:
     with started(bundle, worker0="out_of_memory", worker1="hang", worker2="kill") as group:
         ended = failure(group.ask(REQUEST, LONG_S, "measuring"))
-        assert group.has_ended
     assert ended.message.startswith("worker 2: the worker was killed")
 
 
@@ -114,7 +113,7 @@ def test_an_exception_at_the_start_of_a_group_leaves_no_worker_and_no_file_descr
 def test_an_interrupt_during_the_end_of_a_group_leaves_no_worker(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(worker: LocalWorker, ending: Ending) -> Exit:
+    def interrupted(worker: LocalWorker, ending: EndMethod) -> WorkerExit:
         raise KeyboardInterrupt
 
     with started(bundle) as group:
@@ -140,8 +139,14 @@ def test_the_failure_of_a_group_names_a_stopped_worker_and_not_a_worker_that_end
     assert "as a signal has stopped it" in ended.message
 
 
-PAIR = Cluster(processes=2)
+PAIR = ProcessGroup(processes=2)
 PAIR_REQUEST = measure(key=replace(KEY, processes=2))
+
+
+def test_a_group_ends_if_a_request_fails_in_only_one_of_its_processes(bundle: Bundle) -> None:
+    with started(bundle, PAIR, worker0="out_of_memory") as group:
+        assert failure(group.ask(PAIR_REQUEST, LONG_S, "measuring"))
+        assert group.has_ended
 
 
 JAX_LAUNCH = LaunchId.parse("1.jax")

@@ -10,7 +10,7 @@ import pytest
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.local import LocalWorker
-from busbw.driver.schedules import Schedule, Side, Stack
+from busbw.driver.schedules import RoundRunner, Side, Stack
 from busbw.model.case import Case
 from tests.helpers.sweep import sweep
 from tests.helpers.workers import PLAN, Watched, case, keyed, processes, stack
@@ -34,11 +34,11 @@ def interrupt_at(event: str, launch: str = "") -> Callable[[LocalWorker, str], N
 
 def schedule(
     bundle: Bundle, name: str, event: str, launch: str, *, can_overlap: bool, measured: Case
-) -> Schedule:
+) -> RoundRunner:
     stacks = ONE if name == "single" else BOTH
     plan = replace(PLAN, launches=LAUNCHES)
     executor = Executor(Watched(bundle, interrupt_at(event, launch)))
-    return Schedule(executor, keyed(measured), plan, stacks, can_overlap=can_overlap)
+    return RoundRunner(executor, keyed(measured), plan, stacks, can_overlap=can_overlap)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from busbw.driver.local import (
     worker_environment,
 )
 from busbw.driver.logs import failure_of_exit
-from busbw.driver.transport import Exit, HostError, Reply, WorkerSpec
+from busbw.driver.transport import HostError, Reply, WorkerExit, WorkerSpec
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.words import FailureKind, OutOfMemoryDetection
 from tests.helpers.damage import bounded
@@ -66,7 +66,7 @@ def ready(bundle: Bundle, begin: WorkerSpec) -> Iterator[LocalWorker]:
         kill(worker)
 
 
-def measure(worker: LocalWorker, timeout_s: float = LONG_S) -> Reply | Exit:
+def measure(worker: LocalWorker, timeout_s: float = LONG_S) -> Reply | WorkerExit:
     return answer_of(worker, request(), timeout_s)
 
 
@@ -88,7 +88,7 @@ def test_the_driver_ends_a_worker_that_closes_its_socket_or_replies_twice(
     begin = WorkerSpec(python=str(program), framework="fake")
     worker = LocalWorker(begin, bundle, LaunchId.parse("1.fake"))
     answer = answer_of(worker, None, LONG_S)
-    assert isinstance(answer, Exit)
+    assert isinstance(answer, WorkerExit)
     assert (answer.exit_code, answer.reply_error) == (None, invalid)
     assert failure_of_exit(answer, LaunchId.parse("1.fake"), "starting").kind is kind
     assert not processes(bundle.path)
@@ -100,7 +100,7 @@ def test_the_request_after_a_worker_was_killed_is_answered_with_its_exit_code(
     with ready(bundle, worker_spec()) as worker:
         os.kill(worker.pid, signal.SIGKILL)
         answer = measure(worker)
-    assert isinstance(answer, Exit)
+    assert isinstance(answer, WorkerExit)
     assert answer.exit_code == -signal.SIGKILL
 
 
@@ -144,7 +144,7 @@ DIED = "the framework ran out of memory and died"
 
 
 def failed(exit_code: int | None, **fields: Any) -> Failure:
-    exit_of_worker = Exit(exit_code=exit_code, waited_s=1.5, **fields)
+    exit_of_worker = WorkerExit(exit_code=exit_code, waited_s=1.5, **fields)
     return failure_of_exit(exit_of_worker, LaunchId.parse("2.fake"), "measuring a case")
 
 
@@ -176,7 +176,7 @@ def test_the_message_of_a_failure_contains_the_reason_from_the_log_except_after_
     reason = "LLVM ERROR: pthread_create failed"
     aborted = failed(-signal.SIGABRT, reason=reason).message
     assert aborted == f"the worker died of SIGABRT while measuring a case: {reason}"
-    refused = failed(-signal.SIGABRT, reason=reason, pids_max=30).message
+    refused = failed(-signal.SIGABRT, reason=reason, reached_pids_limit=30).message
     assert f"; pids.max (30 processes and threads) was reached: {reason}" in refused
     killed = failed(-signal.SIGKILL, reason=reason).message
     assert killed == "the worker was killed (SIGKILL) while measuring a case"

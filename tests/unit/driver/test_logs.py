@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.driver.logs import REASON_CHARACTERS, reason_in_log
+from busbw.driver.logs import MAX_REASON_CHARACTERS, reason_in_log
 
 LOGS = Path(__file__).with_name("logs")
 REASONS = {
@@ -60,7 +60,7 @@ def test_a_long_reason_from_a_log_keeps_its_beginning_and_its_end() -> None:
     line = reason_in_log((LOGS / "coordination_service.txt").read_text())
     assert line.startswith("client.h:80] Terminating process because the JAX distributed service ")
     assert line.endswith("absl::Status: DEADLINE_EXCEEDED: Deadline Exceeded")
-    assert len(line) == REASON_CHARACTERS + len(" ... ")
+    assert len(line) == MAX_REASON_CHARACTERS + len(" ... ")
 
 
 @pytest.mark.parametrize(

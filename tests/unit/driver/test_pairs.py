@@ -11,7 +11,7 @@ import pytest
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.local import LocalWorker
-from busbw.driver.schedules import Schedule, Side
+from busbw.driver.schedules import RoundRunner, Side
 from busbw.driver.transport import WorkerSpec
 from busbw.model.case import Case
 from busbw.model.launch import Plan
@@ -56,7 +56,7 @@ def log() -> Log:
     return Log()
 
 
-Make = Callable[..., Schedule]
+Make = Callable[..., RoundRunner]
 
 
 @pytest.fixture
@@ -68,21 +68,21 @@ def pairs(bundle: Bundle, log: Log) -> Make:
         reference: WorkerSpec | None = None,
         candidate: WorkerSpec | None = None,
         **more: Any,
-    ) -> Schedule:
+    ) -> RoundRunner:
         ordinary: dict[str, Any] = {"cases": keyed(*cases), "plan": PLAN, "can_overlap": True}
         ordinary["stacks"] = {R: stack(reference), C: stack(candidate)}
         executor = Executor(Watched(bundle, log.add))
-        return Schedule(executor, **{**ordinary, **more})
+        return RoundRunner(executor, **{**ordinary, **more})
 
     return make
 
 
-def runs(schedule: Schedule, side: Side) -> list[int]:
+def runs(schedule: RoundRunner, side: Side) -> list[int]:
     """Count the runs that each case has, in the order of the cases."""
     return [len(measurement.runs) for measurement in schedule.measurements(side)]
 
 
-def kinds(schedule: Schedule, side: Side) -> list[list[FailureKind]]:
+def kinds(schedule: RoundRunner, side: Side) -> list[list[FailureKind]]:
     measurements = schedule.measurements(side)
     return [[failure.kind for failure in measurement.failures] for measurement in measurements]
 

@@ -14,7 +14,7 @@ from busbw.driver.executor import Executor
 from busbw.driver.group import Group
 from busbw.driver.local import LocalWorker
 from busbw.driver.schedules import (
-    Schedule,
+    RoundRunner,
     Side,
     Stack,
     shuffle_cases,
@@ -47,10 +47,10 @@ def make_schedule(
     cases: Mapping[Case, EnvironmentKey],
     candidate: Stack | None = None,
     **options: Any,
-) -> Schedule:
+) -> RoundRunner:
     """Make a schedule with the fake back end, by default of a single round."""
     stacks = {Side.CANDIDATE: candidate or stack()}
-    return Schedule(executor, cases, **{"plan": PLAN, "stacks": stacks, **options})
+    return RoundRunner(executor, cases, **{"plan": PLAN, "stacks": stacks, **options})
 
 
 def measured(

@@ -11,21 +11,21 @@ from typing import Any
 
 import pytest
 
-from busbw.history.files import AcknowledgedChange, Line, Series
+from busbw.history.files import AcknowledgedChange, HistoryLine, SeriesKey
 from busbw.history.levels import MachineHistory, build_machine_history
 from busbw.model.words import Outcome, SessionOutcome
 from tests.helpers import build
 from tests.helpers.history_lines import line
 
-JAX = Series(framework="jax")
+JAX = SeriesKey(framework="jax")
 TIMES_US = (10.0, 10.2, 9.8, 10.0, 30.0)
 
 
-def _history(lines: list[Line], **options: Any) -> MachineHistory:
+def _history(lines: list[HistoryLine], **options: Any) -> MachineHistory:
     return build_machine_history("tpu/4r", lines, **options)
 
 
-def _nights(**changes: object) -> list[Line]:
+def _nights(**changes: object) -> list[HistoryLine]:
     """Return daily sessions of one case, the last of which is three times as slow."""
     return [
         replace(
@@ -65,7 +65,7 @@ def test_a_case_of_a_history_without_a_time_has_no_level() -> None:
     assert case.outcome_counts == {Outcome.OUT_OF_MEMORY: 1}
 
 
-def _cases(nights: int, ratio: Callable[[int, int], float], **changes: Any) -> list[Line]:
+def _cases(nights: int, ratio: Callable[[int, int], float], **changes: Any) -> list[HistoryLine]:
     """Return daily sessions of eight cases, with a new version of jax from day 12 on."""
     lines = []
     for night in range(nights):
@@ -166,7 +166,7 @@ def test_a_history_has_separate_levels_for_each_of_two_interleaved_stacks() -> N
     theirs = _cases(20, lambda night, case: 0.5, paired=True, stack=stack, is_reference=True)
     machine = _history([*tonight, *theirs])
     assert len(machine.first_lines) == 20
-    series = Series(framework="jax", stack=stack)
+    series = SeriesKey(framework="jax", stack=stack)
     (change,) = machine.shared_changes[series]
     assert math.exp(change.log_ratio) == pytest.approx(1.04, abs=0.01)
     assert machine.shared_changes[replace(series, is_reference=True)] == ()

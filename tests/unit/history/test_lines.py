@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from busbw import wire
-from busbw.history.files import Line, Series, comparable_sessions, parse_line
+from busbw.history.files import HistoryLine, SeriesKey, comparable_sessions, parse_line
 from busbw.model.words import FailureKind, Outcome, SessionOutcome
 from tests.helpers import build
 from tests.helpers.history_lines import line, session
@@ -58,14 +58,14 @@ CASE = build.case()
 OTHER = build.case(payload_bytes=8192)
 
 
-def _line(**changes: Any) -> Line:
+def _line(**changes: Any) -> HistoryLine:
     case = changes.pop("case", CASE)
     return line(session=_FIRST, case=case, **changes)
 
 
 def test_an_earlier_session_has_the_time_at_which_it_began_and_the_times_of_all_its_cases() -> None:
     (session,) = comparable_sessions(
-        [_line(), _line(case=OTHER, times_us=(20.0,))], Series(framework="jax")
+        [_line(), _line(case=OTHER, times_us=(20.0,))], SeriesKey(framework="jax")
     )
     assert session.began == datetime(2026, 1, 31, 3, tzinfo=UTC)
     assert session.times_s.keys() == {CASE, OTHER}
@@ -74,7 +74,7 @@ def test_an_earlier_session_has_the_time_at_which_it_began_and_the_times_of_all_
 
 
 def test_an_earlier_session_has_its_versions_and_flags_and_host_and_the_hash_of_busbw() -> None:
-    (session,) = comparable_sessions([_line()], Series(framework="jax"))
+    (session,) = comparable_sessions([_line()], SeriesKey(framework="jax"))
     ((record,), *_) = session.records.values()
     assert record.setup == {
         "jax": "0.10.0",
@@ -87,7 +87,7 @@ def test_an_earlier_session_has_its_versions_and_flags_and_host_and_the_hash_of_
 def test_records_of_a_session_are_joined_even_if_other_records_are_between_these_records() -> None:
     lines = [*session(_FIRST), *session(_SECOND)]
     sessions = comparable_sessions(
-        [lines[0], lines[2], lines[1], lines[3]], Series(framework="jax")
+        [lines[0], lines[2], lines[1], lines[3]], SeriesKey(framework="jax")
     )
     assert [len(session.times_s) for session in sessions] == [2, 2]
 
@@ -95,9 +95,9 @@ def test_records_of_a_session_are_joined_even_if_other_records_are_between_these
 def test_an_earlier_session_of_a_framework_has_no_case_of_another_framework() -> None:
     lines = [_line(), _line(case=build.case(framework="tensorflow"))]
     assert [
-        list(session.times_s) for session in comparable_sessions(lines, Series(framework="jax"))
+        list(session.times_s) for session in comparable_sessions(lines, SeriesKey(framework="jax"))
     ] == [[CASE]]
-    assert comparable_sessions(lines, Series(framework="fake")) == []
+    assert comparable_sessions(lines, SeriesKey(framework="fake")) == []
 
 
 @pytest.mark.parametrize("outcome", Outcome)
@@ -105,7 +105,7 @@ def test_an_earlier_session_counts_as_changed_only_if_a_case_regressed_or_improv
     outcome: Outcome,
 ) -> None:
     (session,) = comparable_sessions(
-        [_line(outcome=outcome), _line(case=OTHER)], Series(framework="jax")
+        [_line(outcome=outcome), _line(case=OTHER)], SeriesKey(framework="jax")
     )
     assert session.has_change is (outcome in (Outcome.REGRESSED, Outcome.IMPROVED))
 
@@ -114,7 +114,9 @@ def test_an_earlier_session_counts_as_changed_only_if_a_case_regressed_or_improv
 def test_an_earlier_session_counts_as_changed_if_its_outcome_is_a_change_of_all_cases(
     outcome: SessionOutcome,
 ) -> None:
-    (session,) = comparable_sessions([_line(session_outcomes=(outcome,))], Series(framework="jax"))
+    (session,) = comparable_sessions(
+        [_line(session_outcomes=(outcome,))], SeriesKey(framework="jax")
+    )
     shared = (SessionOutcome.MACHINE_SHIFT, SessionOutcome.SLOWER, SessionOutcome.DRIFT)
     assert session.has_change is (outcome in shared)
 
@@ -130,8 +132,10 @@ def test_an_earlier_session_counts_as_changed_if_its_outcome_is_a_change_of_all_
 def test_earlier_sessions_do_not_include_injected_or_interleaved_or_failed_records(
     changes: dict[str, Any],
 ) -> None:
-    assert comparable_sessions([_line(**changes)], Series(framework="jax")) == []
-    (session,) = comparable_sessions([_line(**changes), _line(case=OTHER)], Series(framework="jax"))
+    assert comparable_sessions([_line(**changes)], SeriesKey(framework="jax")) == []
+    (session,) = comparable_sessions(
+        [_line(**changes), _line(case=OTHER)], SeriesKey(framework="jax")
+    )
     assert list(session.times_s) == [OTHER]
 
 
@@ -144,16 +148,16 @@ def test_each_of_two_interleaved_stacks_has_its_own_series_of_sessions() -> None
         replace(_line(), **REFERENCE | {"session": "1" * 16, "stack": "another"}),
         replace(_line(), **REFERENCE | {"session": "2" * 16, "is_reference": False}),
     ]
-    series = Series(framework="jax", stack=REFERENCE["stack"], is_reference=True)
+    series = SeriesKey(framework="jax", stack=REFERENCE["stack"], is_reference=True)
     (session,) = comparable_sessions(lines, series)
     assert session.began == lines[0].began
     assert len(comparable_sessions(lines, replace(series, is_reference=False))) == 1
     assert comparable_sessions(lines, replace(series, framework="tensorflow")) == []
-    assert comparable_sessions(lines, Series(framework="jax")) == []
+    assert comparable_sessions(lines, SeriesKey(framework="jax")) == []
 
 
 def test_the_text_of_a_series_names_its_framework_and_its_reference() -> None:
-    series = Series(framework="jax", stack="0123456789abcdef")
+    series = SeriesKey(framework="jax", stack="0123456789abcdef")
     assert series.text == "jax interleaved with the reference 0123456789abcdef"
     assert replace(series, is_reference=True).text == "the reference 0123456789abcdef of jax"
     assert replace(series, stack="").text == "jax"

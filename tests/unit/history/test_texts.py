@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from busbw.history.files import Line
+from busbw.history.files import HistoryLine
 from busbw.history.levels import build_machine_history
 from busbw.history.texts import failing_since_texts, failing_since_texts_of_verdicts
-from busbw.model.words import Device, Outcome, SessionOutcome
+from busbw.model.words import DeviceClass, Outcome, SessionOutcome
 from tests.helpers import build
 
 
-def _line(minute: int, outcome: Outcome, flags: str = "") -> Line:
-    return Line(
+def _line(minute: int, outcome: Outcome, flags: str = "") -> HistoryLine:
+    return HistoryLine(
         session=f"{minute:016x}",
         moment=f"2026-01-31T03:{minute:02d}:00Z",
-        device=Device.CPU,
+        device=DeviceClass.CPU,
         case=build.case(),
         times_us=(1e3,),
         versions={"jax": "1"},

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from bench.error_rates.agreement import grid
-from busbw.history.files import Line
+from busbw.history.files import HistoryLine
 from busbw.history.levels import MachineHistory, build_machine_history
 from busbw.model.case import Case
 from busbw.model.field_types import moment_text
@@ -22,8 +22,8 @@ from tests.helpers.sweep import sweep
 pytestmark = pytest.mark.slow
 
 NIGHTS, BEGIN = 300, datetime(2026, 1, 1, 3, tzinfo=UTC)
-CASES = grid()
-STEPPED, RISING = CASES[4], CASES[30]
+CASE_ITEMS = grid()
+STEPPED, RISING = CASE_ITEMS[4], CASE_ITEMS[30]
 # Nights: a step in one case, a gain of large payloads, another machine; one is lost, one is noisy.
 STEP, GAIN, MACHINE, LOST, NOISY = 90, 150, 200, 40, 120
 MONTH = 365.25 / 12
@@ -47,7 +47,7 @@ class Year:
             change += math.log(0.94)
         return change + (night / MONTH * math.log(1.015) if case is RISING else 0.0)
 
-    def lines(self, seed: int) -> Iterator[Line]:
+    def lines(self, seed: int) -> Iterator[HistoryLine]:
         """Yield the lines of the year, with the noise of a quiet device."""
         chance = random.Random(seed)
         for night in range(NIGHTS):
@@ -55,7 +55,7 @@ class Year:
                 continue
             times = 3.0 if self.planted and night == NOISY else 1.0
             shared = chance.gauss(0.0, 0.003)
-            for case in CASES:
+            for case in CASE_ITEMS:
                 level = math.log(20 + case.payload_bytes / 8e4) + shared
                 level += self.log_ratio(case, night) + times * chance.gauss(0.0, 0.005)
                 yield line(

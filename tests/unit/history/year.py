@@ -19,20 +19,20 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from busbw.history.files import Line, append_lines
+from busbw.history.files import HistoryLine, append_lines
 from busbw.model.case import Case
 from busbw.model.field_types import moment_text
 from busbw.model.machine import EnvironmentKey, Protocol
-from busbw.model.words import KIB, MIB, Device, FailureKind, Outcome, SessionOutcome
+from busbw.model.words import KIB, MIB, DeviceClass, FailureKind, Outcome, SessionOutcome
 
 KEY = EnvironmentKey(device_kind="TPU v5 lite", ranks=4)
-FOLDER = "tpu-v5-lite/4r"
+BASELINE_FOLDER = "tpu-v5-lite/4r"
 NIGHTS = 365
 BEGIN = datetime(2025, 12, 1, 3, tzinfo=UTC)
 STRATEGIES = {"jax": "psum", "tensorflow": "tpu"}
 LAUNCHES = 3
 
-CASES = tuple(
+CASE_ITEMS = tuple(
     Case(
         framework=name,
         payload_bytes=KIB << power,
@@ -100,7 +100,7 @@ def write(root: Path, nights: int = NIGHTS) -> None:
         append_lines(root, KEY, list(lines))
 
 
-def year(nights: int = NIGHTS) -> Iterator[Line]:
+def year(nights: int = NIGHTS) -> Iterator[HistoryLine]:
     """Yield the lines of the first `nights`, in order."""
     chance = random.Random("a year")
     for night in range(nights):
@@ -109,20 +109,20 @@ def year(nights: int = NIGHTS) -> Iterator[Line]:
             yield from lines
 
 
-def _night(night: int, chance: random.Random) -> Iterator[Line]:
+def _night(night: int, chance: random.Random) -> Iterator[HistoryLine]:
     moment = moment_text(BEGIN + timedelta(days=night, minutes=chance.randrange(40)))
     session = f"{chance.getrandbits(64):016x}"
     off = math.log(1.02) if chance.random() < 0.02 else 0.0
     shared = {name: chance.gauss(off, 0.003) for name in STRATEGIES}
     reported = _reported(night)
-    for case in CASES:
+    for case in CASE_ITEMS:
         level = _log_s(case, night)
         around = (0.0 if level is None else level) + shared[case.framework] + chance.gauss(0, 0.005)
         times_us = tuple(1e6 * math.exp(chance.gauss(around, 0.005)) for _ in range(LAUNCHES))
-        yield Line(
+        yield HistoryLine(
             session=session,
             moment=moment,
-            device=Device.TPU,
+            device=DeviceClass.TPU,
             case=case,
             session_outcome=SessionOutcome.SLOWER if reported > 5 else SessionOutcome.PASS,
             baseline_date=f"{BEGIN:%Y-%m-%d}",
@@ -166,7 +166,7 @@ def _reported(night: int) -> int:
         for planted in PLANTED
         if _is_fresh(planted, night) and planted.ratio and planted.ratio > 1
     ]
-    return sum(planted.is_of(case) for planted in fresh for case in CASES)
+    return sum(planted.is_of(case) for planted in fresh for case in CASE_ITEMS)
 
 
 def _log_s(case: Case, night: int) -> float | None:

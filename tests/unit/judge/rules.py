@@ -13,14 +13,14 @@ from busbw.model.stored import Baseline, Record
 from busbw.stats.launches import launch_time_s
 from tests.helpers import build
 
-LOOKS = Looks(launch_counts=(6, 9, 12), miss_rate=0.1)
+LOOKS = Looks(pair_counts=(6, 9, 12), miss_rate=0.1)
 POLICY = Policy(
     rule=Rule(
         min_case_loss=0.2,
         min_session_loss=0.2,
         max_useful_limit=1.0,
-        prior_deviation=0.01,
-        prior_shared_deviation=0.01,
+        prior_stddev=0.01,
+        prior_shared_stddev=0.01,
     ),
     looks=LOOKS,
     host_clock_resolution_s=1e-6,

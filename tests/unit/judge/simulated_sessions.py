@@ -9,13 +9,13 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from busbw.judge.decision import LevelDecision, decide_direction
-from busbw.judge.levels import Levels, StoredTimes, build_levels
+from busbw.judge.decision import DirectionDecision, decide_direction
+from busbw.judge.levels import EarlierSessions, StoredTimes, build_levels
 from busbw.judge.policy import Policy
 from busbw.judge.series import CaseTimes
 from busbw.model.case import Case
 from busbw.model.field_types import moment_text
-from busbw.model.stored import Baseline, Record, Session
+from busbw.model.stored import Baseline, Record, StoredSession
 from tests.helpers import build
 
 FIRST = datetime(2026, 1, 2, 3, tzinfo=UTC)
@@ -33,20 +33,22 @@ def session(
     *,
     has_change: bool = False,
     surroundings: Mapping[str, str] = {},
-) -> Session:
+) -> StoredSession:
     """Return a session that began so many days after the first, with the given times."""
     began = FIRST + timedelta(days=day)
     fields = {"moment": moment_text(began), "versions": {}, "surroundings": surroundings}
     records = {case: build.session(*launches, **fields) for case, launches in times_s.items()}
-    return replace(Session.from_records(records, has_change=has_change), began=began)
+    return replace(StoredSession.from_records(records, has_change=has_change), began=began)
 
 
-def retimed(before: Session, times_s: Mapping[Case, Sequence[float]], **changes: Any) -> Session:
+def retimed(
+    before: StoredSession, times_s: Mapping[Case, Sequence[float]], **changes: Any
+) -> StoredSession:
     """Return a session of the same moment with other times."""
     return replace(session(0, times_s, **changes), began=before.began)
 
 
-class Device:
+class DeviceClass:
     """A device on which case c takes a millisecond and a little, times a factor.
 
     The standard deviations in log time are those of a case in a session (`residual`), of what all
@@ -72,7 +74,7 @@ class Device:
         slower: Mapping[Case, float] | float = 1.0,
         launches: int = 3,
         **changes: Any,
-    ) -> Session:
+    ) -> StoredSession:
         """Draw one session, in which some cases or all are `slower` by a factor."""
         shift = self._chance.gauss(0, self._shared)
         times_s = {}
@@ -85,17 +87,17 @@ class Device:
             ]
         return session(day, times_s, **changes)
 
-    def sessions(self, count: int, first: int = 0, **changes: Any) -> list[Session]:
+    def sessions(self, count: int, first: int = 0, **changes: Any) -> list[StoredSession]:
         """Draw unchanged sessions, a day apart."""
         return [self.session(first + number, **changes) for number in range(count)]
 
 
-def accepted(first: Session, **changes: Any) -> list[Baseline]:
+def accepted(first: StoredSession, **changes: Any) -> list[Baseline]:
     """Return the baselines of an accepted session."""
     return [build.pooled(stored(first, case), **changes | _fields(case)) for case in first.records]
 
 
-def stored(first: Session, case: Case) -> Record:
+def stored(first: StoredSession, case: Case) -> Record:
     """Return the only record of `case` in a session."""
     (record,) = first.records[case]
     return record
@@ -105,7 +107,7 @@ def _fields(case: Case) -> dict[str, Any]:
     return {"payload_bytes": case.payload_bytes, "framework": case.framework}
 
 
-def levels(sessions: Sequence[Session], policy: Policy, **fields: Any) -> Levels:
+def levels(sessions: Sequence[StoredSession], policy: Policy, **fields: Any) -> EarlierSessions:
     """Return the levels if the first session was accepted and the others are in the history."""
     times = StoredTimes(baselines=accepted(sessions[0]), history=sessions[1:], **fields)
     levels = build_levels([times], policy)
@@ -114,11 +116,14 @@ def levels(sessions: Sequence[Session], policy: Policy, **fields: Any) -> Levels
 
 
 def decide_all(
-    levels: Levels, today: Session, policy: Policy, max_log_ratio: float | None = None
-) -> dict[Case, LevelDecision]:
+    levels: EarlierSessions,
+    today: StoredSession,
+    policy: Policy,
+    max_log_ratio: float | None = None,
+) -> dict[Case, DirectionDecision]:
     """Decide every case of today, of which three launches were planned; the others confirm."""
     today_s = today.times_s
-    decisions: dict[Case, LevelDecision] = {}
+    decisions: dict[Case, DirectionDecision] = {}
     count = dict.fromkeys(today_s, 3)
     while True:
         times_s = {case: launches[: count[case]] for case, launches in today_s.items()}

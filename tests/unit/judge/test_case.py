@@ -14,7 +14,7 @@ from busbw.judge.case import JudgingSettings, Ruling, judge_case, plan_rerun, su
 from busbw.model.case import CaseSpec
 from busbw.model.launch import Measurement
 from busbw.model.stored import Baseline
-from busbw.model.verdict import Reference
+from busbw.model.verdict import PublishedBandwidth
 from busbw.model.words import Outcome
 from tests.helpers import build
 from tests.unit.judge.rules import OOM, POLICY, STEADY, judged, limit_of, record, records, six
@@ -235,7 +235,7 @@ def test_an_out_of_memory_baseline_makes_a_case_with_a_time_improved_even_with_a
 
 
 def test_a_published_rate_is_part_of_the_verdict_and_does_not_change_the_outcome() -> None:
-    reference = Reference(source="a paper", oom=True)
+    reference = PublishedBandwidth(source="a paper", oom=True)
     terms = JudgingSettings(policy=POLICY)
     measurement = build.measurement(1e-3)
     limit = limit_of(STEADY, measurement, POLICY)
@@ -260,31 +260,39 @@ def _grid(**of_place: Ruling) -> dict[CaseSpec, Ruling]:
     return {spec: of_place.get(f"at{i}", _judged(spec)) for i, spec in enumerate(SPECS)}
 
 
-def test_no_case_is_measured_again_if_all_cases_are_decided() -> None:
-    assert plan_rerun(_grid(), THREE, include_neighbours=True) == ((), 0)
+def _suspected(place: int) -> dict[str, Ruling]:
+    return {f"at{place}": _judged(SPECS[place], 6, suspected=True)}
 
 
-def test_an_undecided_case_that_only_lacks_launches_is_measured_again_without_neighbours() -> None:
-    rerun = plan_rerun(_grid(at2=_judged(SPECS[2], 9)), THREE, include_neighbours=True)
-    assert rerun == ((SPECS[2],), 6)
-
-
-def test_a_case_that_seems_slower_is_measured_again_together_with_its_two_neighbours() -> None:
-    rerun = plan_rerun(
-        _grid(at2=_judged(SPECS[2], 6, suspected=True)), THREE, include_neighbours=True
-    )
-    assert rerun == (tuple(SPECS[1:4]), 3)
-
-
-def test_a_case_at_an_end_of_the_payloads_is_measured_again_with_its_nearest_payloads() -> None:
-    first = plan_rerun(
-        _grid(at0=_judged(SPECS[0], 6, suspected=True)), THREE, include_neighbours=True
-    )
-    assert first[0] == tuple(SPECS[:3])
-    last = plan_rerun(
-        _grid(at4=_judged(SPECS[4], 6, suspected=True)), THREE, include_neighbours=True
-    )
-    assert last[0] == tuple(SPECS[2:])
+@pytest.mark.parametrize(
+    ("undecided", "needed", "rerun"),
+    [
+        pytest.param({}, {}, ((), 0), id="all cases are decided"),
+        pytest.param({"at2": _judged(SPECS[2], 9)}, {}, ((SPECS[2],), 6), id="only launches lack"),
+        pytest.param(_suspected(2), {}, (tuple(SPECS[1:4]), 3), id="slower, with neighbours"),
+        pytest.param(_suspected(0), {}, (tuple(SPECS[:3]), 3), id="the smallest payload"),
+        pytest.param(_suspected(4), {}, (tuple(SPECS[2:]), 3), id="the largest payload"),
+        pytest.param(
+            {"at0": _judged(SPECS[0], 9), "at4": _judged(SPECS[4], 5)},
+            {},
+            ((SPECS[0], SPECS[4]), 2),
+            id="the smallest number of launches that a case lacks",
+        ),
+        pytest.param(
+            {"at0": _judged(SPECS[0], 9), "at1": _judged(SPECS[1], 6)},
+            {SPECS[1]: 6},
+            ((SPECS[0],), 6),
+            id="a case has all needed launches",
+        ),
+    ],
+)
+def test_undecided_cases_are_measured_again_and_suspected_cases_with_their_neighbours(
+    undecided: dict[str, Ruling],
+    needed: dict[CaseSpec, int],
+    rerun: tuple[tuple[CaseSpec, ...], int],
+) -> None:
+    launches = {**THREE, **needed}
+    assert plan_rerun(_grid(**undecided), launches, include_neighbours=True) == rerun
 
 
 def test_only_a_neighbour_that_has_the_same_dtype_and_a_time_is_measured_again() -> None:
@@ -298,13 +306,3 @@ def test_only_a_neighbour_that_has_the_same_dtype_and_a_time_is_measured_again()
         SPECS[2],
         SPECS[3],
     )
-
-
-def test_cases_are_measured_again_in_the_smallest_number_of_launches_that_a_case_lacks() -> None:
-    judged = _grid(at0=_judged(SPECS[0], 9), at4=_judged(SPECS[4], 5))
-    assert plan_rerun(judged, THREE, include_neighbours=True) == ((SPECS[0], SPECS[4]), 2)
-
-
-def test_a_case_with_all_needed_launches_is_not_measured_again() -> None:
-    judged = _grid(at0=_judged(SPECS[0], 9), at1=_judged(SPECS[1], 6))
-    assert plan_rerun(judged, {**THREE, SPECS[1]: 6}, include_neighbours=True) == ((SPECS[0],), 6)

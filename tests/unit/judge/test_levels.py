@@ -11,8 +11,8 @@ import pytest
 
 from busbw.judge.lasting_losses import Assessment
 from busbw.judge.levels import (
-    Levels,
-    Loss,
+    EarlierSessions,
+    LastingLoss,
     StoredTimes,
     build_levels,
     find_losses,
@@ -23,13 +23,13 @@ from busbw.judge.levels import (
 from busbw.judge.policy import POLICIES
 from busbw.judge.series import ExpectedTime, SeriesLoss
 from busbw.model.case import Case
-from busbw.model.stored import Baseline, Session
-from busbw.model.words import Device as Class
+from busbw.model.stored import Baseline, StoredSession
+from busbw.model.words import DeviceClass as Class
 from tests.helpers import build
 from tests.unit.judge.rules import POLICY, record, records
 from tests.unit.judge.simulated_sessions import (
     FIRST,
-    Device,
+    DeviceClass,
     accepted,
     cases,
     levels,
@@ -39,31 +39,31 @@ from tests.unit.judge.simulated_sessions import (
 CASE = build.case()
 
 
-def _earlier(day: float, *times_s: float, **changes: Any) -> Session:
+def _earlier(day: float, *times_s: float, **changes: Any) -> StoredSession:
     return session(day, {CASE: times_s}, **changes)
 
 
-def _levels(*baselines: Baseline, history: list[Session], **fields: Any) -> Levels:
+def _levels(*baselines: Baseline, history: list[StoredSession], **fields: Any) -> EarlierSessions:
     stored = StoredTimes(baselines=baselines, history=history, **fields)
     earlier = build_levels([stored], POLICY)
     assert earlier is not None
     return earlier
 
 
-def _expected(earlier: Levels, case: Case = CASE) -> ExpectedTime:
+def _expected(earlier: EarlierSessions, case: Case = CASE) -> ExpectedTime:
     """Return the expected time of a case that takes a millisecond today."""
     return earlier.assess_session({case: (1e-3,)}, POLICY).limits[case].expected_time
 
 
-def _level_s(earlier: Levels, case: Case = CASE) -> float:
+def _level_s(earlier: EarlierSessions, case: Case = CASE) -> float:
     return math.exp(_expected(earlier, case).log_level)
 
 
-def _sessions(earlier: Levels, case: Case = CASE) -> int:
+def _sessions(earlier: EarlierSessions, case: Case = CASE) -> int:
     return _expected(earlier, case).session_count
 
 
-def _times(earlier: Levels) -> list[tuple[float, ...]]:
+def _times(earlier: EarlierSessions) -> list[tuple[float, ...]]:
     return [session.times_s[CASE] for session in earlier.sessions]
 
 
@@ -123,7 +123,7 @@ def test_different_times_of_sessions_within_an_hour_do_not_widen_the_limit() -> 
 
 
 def test_all_baselines_that_one_session_stored_count_as_one_session() -> None:
-    device = Device(seed=1)
+    device = DeviceClass(seed=1)
     earlier = levels(device.sessions(1), POLICY)
     assert len(earlier.sessions) == 1
     assert earlier.sessions[0].times_s.keys() == set(device.cases)
@@ -138,7 +138,7 @@ def test_a_stored_session_keeps_its_versions_and_flags() -> None:
 
 
 def test_sessions_with_a_regressed_case_do_not_change_the_level_of_the_case() -> None:
-    device, other = Device(seed=2), Device(seed=2)
+    device, other = DeviceClass(seed=2), DeviceClass(seed=2)
     slow = device.cases[3]
     sessions = other.sessions(6) + [other.session(day, {slow: 1.5}, launches=6) for day in (6, 7)]
     before = _expected(levels(device.sessions(6), POLICY), slow)
@@ -148,17 +148,19 @@ def test_sessions_with_a_regressed_case_do_not_change_the_level_of_the_case() ->
 
 
 def test_sessions_in_which_all_cases_are_slower_do_not_change_the_expected_times() -> None:
-    device, other = Device(seed=2), Device(seed=2)
+    device, other = DeviceClass(seed=2), DeviceClass(seed=2)
     slow = other.sessions(6) + [other.session(day, 1.5, launches=6) for day in (6, 7, 8)]
     today = device.session(9, 1.5).times_s
     ours, theirs = (
         levels(sessions, POLICY).assess_session(today, POLICY)
-        for sessions in (slow, Device(seed=2).sessions(6))
+        for sessions in (slow, DeviceClass(seed=2).sessions(6))
     )
     assert ours.slower_frameworks == theirs.slower_frameworks == {"jax"}
     ours_shared, theirs_shared = (judged.shared_parts["jax"] for judged in (ours, theirs))
     assert ours_shared.shift_log_ratio == pytest.approx(math.log(1.5), abs=0.01)
-    assert ours_shared.limit_log_ratio == pytest.approx(theirs_shared.limit_log_ratio, rel=0.1)
+    assert ours_shared.max_shift_log_ratio == pytest.approx(
+        theirs_shared.max_shift_log_ratio, rel=0.1
+    )
 
 
 def test_times_that_rise_slowly_over_sessions_raise_a_level_by_at_most_a_fixed_margin() -> None:
@@ -208,7 +210,7 @@ def test_a_case_without_a_baseline_has_no_level_even_if_it_has_a_history() -> No
 
 
 def test_the_shared_change_of_all_cases_is_computed_separately_for_each_framework() -> None:
-    ours, theirs = Device(seed=3), Device(seed=4, measured=cases(framework="tensorflow"))
+    ours, theirs = DeviceClass(seed=3), DeviceClass(seed=4, measured=cases(framework="tensorflow"))
     stored = [
         StoredTimes(baselines=accepted(ours.session(0)), history=ours.sessions(5, first=1)),
         StoredTimes(
@@ -228,20 +230,25 @@ STACK = {"jaxlib": "0.10.1", "XLA_FLAGS": "--a"}
 NEWER = {"jaxlib": "0.10.2", "XLA_FLAGS": "--a"}
 
 
-def _judged(sessions: list[Session]) -> tuple[Levels, Session, Assessment]:
+def _judged(sessions: list[StoredSession]) -> tuple[EarlierSessions, StoredSession, Assessment]:
     earlier, today = levels(sessions[:-1], TPU), sessions[-1]
     return earlier, today, earlier.assess_session(today.times_s, TPU, planned_launch_count=3)
 
 
-def _losses(sessions: list[Session]) -> tuple[Loss, ...]:
+def _losses(sessions: list[StoredSession]) -> tuple[LastingLoss, ...]:
     """Return the losses that the last of `sessions` shows; the first session was accepted."""
     earlier, today, judged = _judged(sessions)
     return find_losses(earlier.sessions, today, judged)
 
 
 def _stepped(
-    device: Device, factor: float, *, begin: int = 10, count: int = 14, number: int | None = None
-) -> list[Session]:
+    device: DeviceClass,
+    factor: float,
+    *,
+    begin: int = 10,
+    count: int = 14,
+    number: int | None = None,
+) -> list[StoredSession]:
     """Return sessions with another jaxlib and one or all cases slower from `begin` on."""
     slower = factor if number is None else {device.cases[number]: factor}
     return [
@@ -260,24 +267,24 @@ def _stepped(
 def test_a_lasting_loss_is_found_with_its_size_and_first_session_and_changed_version(
     seed: int, number: int | None, factor: float
 ) -> None:
-    device = Device(seed)
+    device = DeviceClass(seed)
     loss = _losses(_stepped(device, factor, number=number))[0]
     assert loss.subject == ("jax" if number is None else device.cases[number])
     assert loss.state.mean_loss == pytest.approx(math.log(factor), abs=0.012)
-    assert (loss.began, loss.state.lost_session_count) == (FIRST + timedelta(days=10), 4)
+    assert (loss.began, loss.state.loss_session_count) == (FIRST + timedelta(days=10), 4)
     assert loss.stack_changes == ("jaxlib 0.10.1 -> 0.10.2",)
     assert f"over the last 4 sessions, since {loss.began:%Y-%m-%d}" in loss.text
 
 
 def test_a_loss_of_all_cases_from_the_second_session_on_is_found_in_every_later_session() -> None:
-    device = Device(seed=3)
+    device = DeviceClass(seed=3)
     sessions = [device.session(day, 1.05 if day else 1.0, launches=6) for day in range(12)]
     for count in range(2, 13):
         assert _judged(sessions[:count])[2].slower_frameworks == {"jax"}
 
 
 def test_a_repaired_loss_is_named_only_in_the_first_session_after_the_repair() -> None:
-    device = Device(seed=1)
+    device = DeviceClass(seed=1)
     slow = device.cases[4]
     lost = [device.session(day, {slow: 1.2} if day >= 6 else 1.0, launches=6) for day in range(12)]
     judged = _judged([*lost, device.session(12)])[2]
@@ -291,7 +298,7 @@ def test_a_repaired_loss_is_named_only_in_the_first_session_after_the_repair() -
 
 
 def test_a_loss_that_comes_and_goes_is_found_only_in_the_slow_sessions() -> None:
-    device = Device(seed=2)
+    device = DeviceClass(seed=2)
     slow, sessions = device.cases[7], device.sessions(5)
     for day in range(5, 17):
         lost = day % 3 == 0
@@ -303,13 +310,13 @@ def test_a_loss_that_comes_and_goes_is_found_only_in_the_slow_sessions() -> None
 
 
 def test_a_loss_that_grows_by_half_a_percent_in_each_session_is_found() -> None:
-    device = Device(seed=1)
+    device = DeviceClass(seed=1)
     ramp = [device.session(day, {device.cases[7]: 1.005**day}, launches=6) for day in range(20)]
     assert [loss.subject for loss in _losses(ramp)] == [device.cases[7]]
 
 
 def test_a_slow_rise_of_the_times_of_all_cases_is_found_as_a_gradual_loss() -> None:
-    device = Device(seed=1)
+    device = DeviceClass(seed=1)
     ramp = [device.session(day, 1.0015**day) for day in range(32)]
     losses = [loss for count in range(12, 33) for loss in _losses(ramp[:count])]
     assert {loss.subject for loss in losses} == {"jax"}
@@ -318,14 +325,14 @@ def test_a_slow_rise_of_the_times_of_all_cases_is_found_as_a_gradual_loss() -> N
 
 @pytest.mark.parametrize("seed", range(5))
 def test_unchanged_simulated_sessions_have_no_lasting_loss(seed: int) -> None:
-    assert _losses(Device(seed).sessions(6 + 4 * seed)) == ()
+    assert _losses(DeviceClass(seed).sessions(6 + 4 * seed)) == ()
 
 
 @pytest.mark.parametrize(("factor", "word"), [(1.05, "slower"), (0.95, "faster")])
 def test_an_accepted_session_that_differs_from_all_later_sessions_is_named(
     factor: float, word: str
 ) -> None:
-    device = Device(seed=2)
+    device = DeviceClass(seed=2)
     first = device.session(0, factor)
     _, _, judged = _judged([first, *device.sessions(3, first=1)])
     text = odd_accepted_session_text(judged)
@@ -336,15 +343,15 @@ def test_an_accepted_session_that_differs_from_all_later_sessions_is_named(
 
 
 def test_a_case_that_the_current_session_did_not_measure_has_no_lasting_loss() -> None:
-    device = Device(seed=1)
+    device = DeviceClass(seed=1)
     sessions = _stepped(device, 1.1, number=4, begin=8)
     without = {c: t for c, t in sessions[-1].times_s.items() if c != device.cases[4]}
     assert _losses([*sessions, session(14, without)]) == ()
 
 
-LOSS = Loss(
+LOSS = LastingLoss(
     subject=CASE,
-    state=SeriesLoss(mean_loss=math.log(1.034), lost_session_count=5),
+    state=SeriesLoss(mean_loss=math.log(1.034), loss_session_count=5),
     began=FIRST,
     stack_changes=("a 1 -> 2",),
 )
@@ -353,11 +360,11 @@ LOSS = Loss(
 def test_the_text_of_a_lasting_loss_has_its_size_and_sessions_and_the_changed_versions() -> None:
     assert losses_text([LOSS]) == (
         "jax.all_reduce.psum.float32.4K is 3.4 % slower than expected over the last 5 sessions, "
-        "since 2026-01-02; what changed then: a 1 -> 2"
+        "since 2026-01-02; changed there: a 1 -> 2"
     )
     assert losses_text([replace(LOSS, subject="jax", stack_changes=())]) == (
         "all cases of jax are 3.4 % slower than expected over the last 5 sessions, "
-        "since 2026-01-02; what changed then: nothing that is known"
+        "since 2026-01-02; changed there: nothing that is known"
     )
 
 

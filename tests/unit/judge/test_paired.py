@@ -13,7 +13,7 @@ from busbw.judge.case import JudgingSettings, Ruling
 from busbw.judge.paired import (
     PairedDecision,
     decide_by_looks,
-    estimate_prior_pair_variance,
+    estimate_prior_log_ratio_variance,
     estimate_prior_variance_of_pairs,
     judge_pair,
     pair_launches,
@@ -21,7 +21,7 @@ from busbw.judge.paired import (
 from busbw.judge.policy import POLICIES, Looks
 from busbw.model.launch import Measurement, Run
 from busbw.model.machine import Protocol
-from busbw.model.words import Clock, Device, Outcome, OutOfMemoryDetection
+from busbw.model.words import Clock, DeviceClass, Outcome, OutOfMemoryDetection
 from busbw.stats.launches import Variance
 from tests.helpers import build
 from tests.unit.judge.rules import LOOKS, POLICY
@@ -198,7 +198,7 @@ def test_a_case_that_fits_in_memory_only_with_the_candidate_has_improved() -> No
 
 SLOWER = math.log(1.1)
 SESSIONS = 400
-CASES = 3
+CASE_ITEMS = 3
 
 Noise = Callable[[random.Random], float]
 
@@ -210,7 +210,7 @@ def _decided(*shifts: float, looks: Looks = LOOKS, min_loss: float = 0.02) -> Pa
 def test_a_comparison_of_two_stacks_needs_6_launches_before_its_first_decision() -> None:
     for launches in ([], [0.0] * 5):
         decision = _decided(*launches)
-        assert (decision.outcome, decision.launch_count_at_next_look, decision.is_suspected) == (
+        assert (decision.outcome, decision.pair_count_at_next_look, decision.is_suspected) == (
             None,
             6,
             False,
@@ -220,20 +220,20 @@ def test_a_comparison_of_two_stacks_needs_6_launches_before_its_first_decision()
 
 def test_a_comparison_of_two_stacks_passes_after_6_launches_without_a_difference() -> None:
     decision = _decided(*[0.001, -0.001] * 3)
-    assert (decision.outcome, decision.launch_count_at_next_look) == (Outcome.PASS, None)
+    assert (decision.outcome, decision.pair_count_at_next_look) == (Outcome.PASS, None)
 
 
 def test_an_unclear_comparison_of_two_stacks_needs_9_launches_and_then_12_launches() -> None:
     unclear = (0.1, -0.1, 0.08, -0.06, 0.05, -0.04)
     first = _decided(*unclear)
-    assert (first.outcome, first.launch_count_at_next_look, first.is_suspected) == (None, 9, False)
+    assert (first.outcome, first.pair_count_at_next_look, first.is_suspected) == (None, 9, False)
     assert first.estimate is not None and first.max_log_ratio is not None
-    assert _decided(*unclear, 0.1, -0.1, 0.05).launch_count_at_next_look == 12
+    assert _decided(*unclear, 0.1, -0.1, 0.05).pair_count_at_next_look == 12
 
 
 def test_a_very_noisy_comparison_of_two_stacks_is_undecided_after_12_launches() -> None:
     decision = _decided(*[0.2, -0.2] * 6)
-    assert (decision.outcome, decision.launch_count_at_next_look, decision.is_suspected) == (
+    assert (decision.outcome, decision.pair_count_at_next_look, decision.is_suspected) == (
         None,
         None,
         False,
@@ -271,18 +271,18 @@ def test_a_candidate_that_is_slower_in_first_and_additional_launches_has_regress
 def test_a_candidate_that_is_not_slower_in_additional_launches_is_no_longer_suspected() -> None:
     moody = [SLOWER, SLOWER + 0.01] * 3
     dropped = _decided(*moody, 0.0, 0.0, 0.0)
-    assert (dropped.outcome, dropped.launch_count_at_next_look, dropped.is_suspected) == (
+    assert (dropped.outcome, dropped.pair_count_at_next_look, dropped.is_suspected) == (
         None,
         12,
         False,
     )
-    calm = replace(LOOKS, launch_counts=(6, 40))
+    calm = replace(LOOKS, pair_counts=(6, 40))
     assert Outcome.PASS is _decided(*moody, *[0.0] * 34, looks=calm).outcome
 
 
 def test_a_faster_candidate_has_improved_without_additional_launches() -> None:
     decision = _decided(*[-SLOWER, -SLOWER - 0.01] * 3)
-    assert (decision.outcome, decision.launch_count_at_next_look) == (Outcome.IMPROVED, None)
+    assert (decision.outcome, decision.pair_count_at_next_look) == (Outcome.IMPROVED, None)
 
 
 def test_a_constant_loss_below_the_least_loss_passes() -> None:
@@ -308,20 +308,22 @@ def _six_shifts(deviation: float) -> list[float]:
 
 
 def test_the_noise_of_a_session_is_not_estimated_from_a_single_noisy_case() -> None:
-    assert estimate_prior_pair_variance([_six_shifts(0.03)], LOOKS) is None
-    assert estimate_prior_pair_variance([_six_shifts(0.03), [0.0] * 6, [0.01] * 5], LOOKS) is None
+    assert estimate_prior_log_ratio_variance([_six_shifts(0.03)], LOOKS) is None
+    assert (
+        estimate_prior_log_ratio_variance([_six_shifts(0.03), [0.0] * 6, [0.01] * 5], LOOKS) is None
+    )
 
 
 def test_the_noise_estimate_of_equally_noisy_cases_has_at_most_20_degrees_of_freedom() -> None:
     for cases, degrees_of_freedom in ((2, 1), (3, 2), (17, 16), (42, 20)):
-        prior = estimate_prior_pair_variance([_six_shifts(0.03)] * cases, LOOKS)
+        prior = estimate_prior_log_ratio_variance([_six_shifts(0.03)] * cases, LOOKS)
         assert prior is not None
         assert prior.degrees_of_freedom == degrees_of_freedom
         assert 0.02**2 < prior.value < 0.04**2
 
 
 def test_the_noise_estimate_of_very_differently_noisy_cases_has_few_degrees_of_freedom() -> None:
-    prior = estimate_prior_pair_variance(
+    prior = estimate_prior_log_ratio_variance(
         [_six_shifts(0.001 * 4**number) for number in range(8)], LOOKS
     )
     assert prior is not None and prior.degrees_of_freedom < 2
@@ -330,7 +332,9 @@ def test_the_noise_estimate_of_very_differently_noisy_cases_has_few_degrees_of_f
 def test_launches_after_the_first_decision_do_not_change_the_noise_of_the_session() -> None:
     cases = [_six_shifts(0.03), _six_shifts(0.02), _six_shifts(0.05)]
     later = [[*shifts, 0.5, -0.5] for shifts in cases]
-    assert estimate_prior_pair_variance(later, LOOKS) == estimate_prior_pair_variance(cases, LOOKS)
+    assert estimate_prior_log_ratio_variance(later, LOOKS) == estimate_prior_log_ratio_variance(
+        cases, LOOKS
+    )
 
 
 def test_the_noise_estimate_of_other_cases_lowers_the_limit_in_a_comparison_of_two_stacks() -> None:
@@ -370,13 +374,13 @@ def _heavy(deviation: float) -> Noise:
 
 def _ended(chance: random.Random, noise: Noise, slower: float) -> Outcome | None:
     """Return the outcome of a case that gets as many launches as the rule needs."""
-    looks, shifts = POLICIES[Device.CPU].looks, list[float]()
+    looks, shifts = POLICIES[DeviceClass.CPU].looks, list[float]()
     while True:
-        decision = decide_by_looks(shifts, looks, case_count=CASES, min_loss=looks.min_loss)
-        if decision.launch_count_at_next_look is None:
+        decision = decide_by_looks(shifts, looks, case_count=CASE_ITEMS, min_loss=looks.min_loss)
+        if decision.pair_count_at_next_look is None:
             return decision.outcome
         shifts += [
-            slower + noise(chance) for _ in range(decision.launch_count_at_next_look - len(shifts))
+            slower + noise(chance) for _ in range(decision.pair_count_at_next_look - len(shifts))
         ]
 
 
@@ -384,7 +388,7 @@ def _share_of_alarms(noise: Noise, slower: float = 0.0) -> float:
     """Return the share of simulated sessions of three cases in which a case regresses."""
     chance = random.Random(20260101)
     alarms = sum(
-        Outcome.REGRESSED in [_ended(chance, noise, slower) for _ in range(CASES)]
+        Outcome.REGRESSED in [_ended(chance, noise, slower) for _ in range(CASE_ITEMS)]
         for _ in range(SESSIONS)
     )
     return alarms / SESSIONS

@@ -7,14 +7,14 @@ import random
 
 import pytest
 
-from busbw.judge.paired import decide_by_looks, estimate_prior_pair_variance
+from busbw.judge.paired import decide_by_looks, estimate_prior_log_ratio_variance
 from busbw.judge.policy import POLICIES
-from busbw.model.words import Device, Outcome
+from busbw.model.words import DeviceClass, Outcome
 from busbw.stats.launches import Variance
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.slow]
 
-LOOKS = POLICIES[Device.CPU].looks
+LOOKS = POLICIES[DeviceClass.CPU].looks
 
 
 class Case:
@@ -31,20 +31,20 @@ class Case:
 
     def outcome(self, cases: int, prior: Variance | None, slower: float = 0.0) -> Outcome | None:
         """Return the outcome as one of `cases`, measured as often as the rule needs."""
-        pairs = LOOKS.launch_counts[0]
+        pairs = LOOKS.pair_counts[0]
         while True:
             shifts = [shift + math.log1p(slower) for shift in self.shifts(pairs)]
             decision = decide_by_looks(
                 shifts, LOOKS, case_count=cases, min_loss=LOOKS.min_loss, prior_variance=prior
             )
-            if decision.launch_count_at_next_look is None:
+            if decision.pair_count_at_next_look is None:
                 return decision.outcome
-            pairs = decision.launch_count_at_next_look
+            pairs = decision.pair_count_at_next_look
 
 
 def _prior(cases: list[Case]) -> Variance | None:
-    return estimate_prior_pair_variance(
-        [case.shifts(LOOKS.launch_counts[0]) for case in cases], LOOKS
+    return estimate_prior_log_ratio_variance(
+        [case.shifts(LOOKS.pair_counts[0]) for case in cases], LOOKS
     )
 
 

@@ -9,17 +9,24 @@ import pytest
 
 from busbw.judge.decision import decide_direction
 from busbw.judge.policy import POLICIES
-from busbw.judge.series import CaseTimes, LaunchSummary
+from busbw.judge.series import CaseTimes, LogTimeSummary
 from busbw.model.words import Clock
-from busbw.model.words import Device as Class
-from tests.unit.judge.simulated_sessions import Device, cases, decide_all, levels, retimed, session
+from busbw.model.words import DeviceClass as Class
+from tests.unit.judge.simulated_sessions import (
+    DeviceClass,
+    cases,
+    decide_all,
+    levels,
+    retimed,
+    session,
+)
 
 TPU = POLICIES[Class.TPU]
 CPU = POLICIES[Class.CPU]
 
 
 def test_the_summary_of_launches_is_computed_from_the_logarithms_of_their_times() -> None:
-    launches = LaunchSummary.summarize([2e-3, 1e-3, 4e-3])
+    launches = LogTimeSummary.summarize([2e-3, 1e-3, 4e-3])
     logs = [math.log(time_s) for time_s in (1e-3, 2e-3, 4e-3)]
     assert launches.log_median == logs[1] and launches.log_fastest == logs[0]
     assert launches.sum_of_squares / launches.degrees_of_freedom == pytest.approx(
@@ -52,7 +59,7 @@ def test_launches_are_split_into_first_launches_and_three_confirming_launches(
 
 @pytest.mark.parametrize("seed", range(5))
 def test_exactly_the_payloads_that_a_loss_of_bandwidth_slows_regress(seed: int) -> None:
-    device = Device(seed)
+    device = DeviceClass(seed)
     slow = {case: 1.1 for case in device.cases if case.payload_bytes >= 1 << 20}
     today = device.session(4, slow, launches=6)
     decisions = decide_all(levels(device.sessions(4), TPU), today, TPU)
@@ -63,7 +70,7 @@ def test_exactly_the_payloads_that_a_loss_of_bandwidth_slows_regress(seed: int) 
 def test_no_payload_regresses_in_any_session_after_half_of_the_payloads_became_faster(
     seed: int,
 ) -> None:
-    device = Device(seed)
+    device = DeviceClass(seed)
     fast = {case: 0.9 for case in device.cases[10:]}
     sessions = device.sessions(6)
     for day in range(6, 12):
@@ -79,7 +86,7 @@ def test_no_payload_regresses_in_any_session_after_half_of_the_payloads_became_f
 
 def test_a_case_regresses_only_if_first_and_confirming_and_fastest_launches_are_slower() -> None:
     """Judge a case as noisy if its first and its confirming launches, but not all, are slower."""
-    device = Device(seed=1)
+    device = DeviceClass(seed=1)
     earlier, slow = levels(device.sessions(4), TPU), device.cases[3]
     today = device.session(4, launches=6)
     usual = today.times_s[slow]
@@ -98,7 +105,7 @@ def test_a_case_regresses_only_if_first_and_confirming_and_fastest_launches_are_
 @pytest.mark.parametrize("fresh", [1, 2])
 def test_a_case_with_too_few_confirming_launches_is_undecided(fresh: int) -> None:
     """Give all cases as many launches as the case that needs the fewest."""
-    device = Device(seed=1)
+    device = DeviceClass(seed=1)
     slow = device.cases[3]
     today = device.session(4, {slow: 1.1}, launches=3 + fresh)
     limit = levels(device.sessions(4), TPU).assess_session(today.times_s, TPU).limits[slow]
@@ -108,7 +115,7 @@ def test_a_case_with_too_few_confirming_launches_is_undecided(fresh: int) -> Non
 
 
 def test_a_limit_that_the_user_sets_replaces_the_computed_limit() -> None:
-    device = Device(seed=1)
+    device = DeviceClass(seed=1)
     earlier, slow = levels(device.sessions(4), TPU), device.cases[3]
     today = device.session(4, {slow: 1.3}, launches=6)
     assert decide_all(earlier, today, TPU, max_log_ratio=math.log(1.25))[slow].direction == 1
@@ -122,7 +129,7 @@ def test_a_limit_that_the_user_sets_replaces_the_computed_limit() -> None:
 
 
 def test_noise_raises_the_noise_ratio_of_a_session_and_a_loss_of_large_payloads_does_not() -> None:
-    calm, noisy = Device(seed=1), Device(seed=2, residual=0.025)
+    calm, noisy = DeviceClass(seed=1), DeviceClass(seed=2, residual=0.025)
     earlier = levels(calm.sessions(5), TPU)
     assert earlier.assess_session(noisy.session(5).times_s, TPU).noise_ratio > 2
     stepped = calm.session(5, {case: 1.2 for case in calm.cases[9:]})
@@ -131,8 +138,8 @@ def test_noise_raises_the_noise_ratio_of_a_session_and_a_loss_of_large_payloads_
 
 def test_the_error_of_small_payloads_is_larger_if_their_earlier_sessions_were_noisier() -> None:
     small, large = (
-        Device(seed=1, residual=0.02, launch=0.02),
-        Device(seed=2, residual=0.002, launch=0.002),
+        DeviceClass(seed=1, residual=0.02, launch=0.02),
+        DeviceClass(seed=2, residual=0.002, launch=0.002),
     )
     sessions = []
     for day in range(6):
@@ -156,14 +163,14 @@ def test_the_limits_of_three_payloads_shrink_with_the_number_of_earlier_sessions
             .assess_session(device.session(count).times_s, CPU)
             .limits.values()
         )
-        for device in [Device(seed=3, measured=few, residual=0.02, launch=0.02)]
+        for device in [DeviceClass(seed=3, measured=few, residual=0.02, launch=0.02)]
         for count in (1, 4)
     ]
     assert limits[0] > limits[1] and limits[1] < math.log(1.5)
 
 
 def test_a_slower_payload_regresses_on_a_cpu_only_if_its_neighbours_are_not_slower() -> None:
-    device = Device(seed=4, residual=0.02)
+    device = DeviceClass(seed=4, residual=0.02)
     earlier = levels(device.sessions(1), CPU)
     hit = {case: 1.8 for case in device.cases[4:12]}
     decisions = decide_all(earlier, device.session(1, hit, launches=6), CPU)
@@ -213,14 +220,14 @@ def test_the_limit_after_a_single_accepted_session_is_below_the_largest_useful_l
 ) -> None:
     rule = POLICIES[device].rule
     factor = rule.case_sigmas + rule.case_sigmas_over_sessions
-    assert math.sqrt(2) * factor * rule.prior_deviation < math.log1p(rule.max_useful_limit)
+    assert math.sqrt(2) * factor * rule.prior_stddev < math.log1p(rule.max_useful_limit)
 
 
 @pytest.mark.parametrize("device", Class)
 def test_the_false_alarm_rate_of_two_interleaved_stacks_is_below_1_percent_on_each_device(
     device: Class,
 ) -> None:
-    assert 0 < POLICIES[device].looks.false_alarm_rate < 0.01
+    assert 0 < POLICIES[device].looks.session_false_alarm_rate < 0.01
 
 
 @pytest.mark.parametrize("device", Class)
@@ -236,9 +243,9 @@ def test_each_decision_needs_more_launches_than_the_previous_decision(
     device: Class,
 ) -> None:
     looks = POLICIES[device].looks
-    assert sorted(set(looks.launch_counts)) == list(looks.launch_counts)
-    assert looks.launch_counts[0] > 2
-    assert looks.confirming_launch_count > 0 and POLICIES[device].rule.confirming_launch_count > 0
+    assert sorted(set(looks.pair_counts)) == list(looks.pair_counts)
+    assert looks.pair_counts[0] > 2
+    assert looks.confirming_pair_count > 0 and POLICIES[device].rule.confirming_pair_count > 0
 
 
 @pytest.mark.parametrize("device", Class)
@@ -246,7 +253,7 @@ def test_each_fraction_of_the_limit_at_which_a_case_seems_slower_is_between_0_an
     device: Class,
 ) -> None:
     rule = POLICIES[device].rule
-    assert 0 < rule.suspicion_limit_share <= rule.fastest_limit_share <= 1
+    assert 0 < rule.suspicion_limit_share <= rule.fastest_launch_limit_share <= 1
 
 
 @pytest.mark.parametrize("device", Class)

@@ -17,17 +17,17 @@ from busbw.judge.session import (
     SessionContext,
     judge_session,
     noisy_cases_text,
-    select_counted_noisy,
+    select_counted_noisy_verdicts,
     slower_framework_text,
 )
 from busbw.model.launch import Measurement
 from busbw.model.verdict import SessionVerdict, Verdict
-from busbw.model.words import Device, Outcome, SessionOutcome
+from busbw.model.words import DeviceClass, Outcome, SessionOutcome
 from tests.helpers import build
 
 ON_CPU, ON_TPU = (
-    JudgingSettings(policy=POLICIES[Device.CPU]),
-    JudgingSettings(policy=POLICIES[Device.TPU]),
+    JudgingSettings(policy=POLICIES[DeviceClass.CPU]),
+    JudgingSettings(policy=POLICIES[DeviceClass.TPU]),
 )
 FOUR_LAUNCHES = replace(ON_TPU, planned_launch_count=4)
 
@@ -191,7 +191,7 @@ def _shared(ratio: float, limit: float) -> SharedPart:
     return SharedPart(
         log_level=0.0,
         shift_log_ratio=off,
-        limit_log_ratio=math.log(limit),
+        max_shift_log_ratio=math.log(limit),
         stddev=0.01,
         noise=noise,
     )
@@ -280,9 +280,9 @@ def test_the_device_and_the_limit_decide_which_noisy_cases_count_against_a_sessi
         [*noisy, build.verdict(ratio=9.0, limit=1.01)],
         SessionContext(settings=terms),
     )
-    assert len(select_counted_noisy(verdicts, context)) == counted
+    assert len(select_counted_noisy_verdicts(verdicts, context)) == counted
     # Two stacks that are interleaved: a NOISY case is undecided.
-    assert select_counted_noisy(verdicts, replace(context, has_baselines=False)) == noisy
+    assert select_counted_noisy_verdicts(verdicts, replace(context, has_baselines=False)) == noisy
 
 
 def test_a_case_that_is_noisy_during_throttling_counts_against_a_session_even_on_a_cpu() -> None:

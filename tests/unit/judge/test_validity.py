@@ -20,7 +20,7 @@ from busbw.model.case import Case
 from busbw.model.launch import Failure, Measurement, Run
 from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import Baseline
-from busbw.model.verdict import LaunchTimeSummary, Reference, Verdict
+from busbw.model.verdict import LaunchTimeSummary, PublishedBandwidth, Verdict
 from busbw.model.words import MIB, FailureKind, Outcome, OutOfMemoryDetection
 from tests.helpers import build
 from tests.unit.judge.rules import OOM, STEADY, judged
@@ -246,7 +246,7 @@ def test_a_verdict_fails_if_its_rate_exceeds_the_maximum_rate_of_all_algorithms(
 def test_a_verdict_above_the_ceiling_loses_its_time_and_its_baseline_and_its_ratio() -> None:
     fields: dict[str, Any] = {
         "notes": ("clocks disagree",),
-        "published": Reference(source="a", oom=True),
+        "published": PublishedBandwidth(source="a", oom=True),
     }
     result = _apply_ceiling_of(
         A100, 600.0, baseline=build.summary(), ratio=0.5, limit=1.2, **fields

@@ -12,7 +12,7 @@ from busbw.model.machine import (
     canonical_axes,
     canonical_mesh,
     check_mesh_hosts,
-    count_outer_parts,
+    count_device_groups,
     group_ranks_along_axes,
     mesh_file_name,
     mesh_shape,
@@ -159,7 +159,7 @@ def test_the_text_of_a_mesh_orders_named_axes_from_the_slowest_network_to_the_fa
     mesh_option: str, text: str, file_name: str, parts: int
 ) -> None:
     assert canonical_mesh(mesh_option) == text
-    assert (mesh_file_name(text), count_outer_parts(text)) == (file_name, parts)
+    assert (mesh_file_name(text), count_device_groups(text)) == (file_name, parts)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 
-from busbw.model.stored import Session, merge_sessions
+from busbw.model.stored import StoredSession, merge_sessions
 from busbw.model.words import KIB
 from tests.helpers import build
 from tests.unit.judge import simulated_sessions
@@ -14,14 +14,14 @@ BEGAN = simulated_sessions.FIRST
 ONE, OTHER = build.case(), build.case(payload_bytes=8 * KIB)
 
 
-def session(surroundings: Mapping[str, str], minutes: float = 0.0) -> Session:
+def session(surroundings: Mapping[str, str], minutes: float = 0.0) -> StoredSession:
     return simulated_sessions.session(
         minutes / 24 / 60, {ONE: (1e-3,), OTHER: (2e-3,)}, surroundings=surroundings
     )
 
 
 def changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
-    return session(now).stack_changes_since(session(before), "jax")
+    return session(now).setup_changes_since(session(before), "jax")
 
 
 def test_versions_and_flags_that_changed_or_are_new_or_were_removed_are_listed_as_changes() -> None:
@@ -59,7 +59,7 @@ def test_the_changes_between_two_sessions_include_only_changes_of_the_requested_
     """Versions of another framework do not explain a change of this framework."""
     other = build.case(framework="tensorflow")
     before, now = (
-        Session.from_records(
+        StoredSession.from_records(
             {
                 other: build.session(1e-3, versions={"tensorflow": version}),
                 ONE: build.session(1e-3, versions={"jax": "1"}),
@@ -67,9 +67,11 @@ def test_the_changes_between_two_sessions_include_only_changes_of_the_requested_
         )
         for version in ("2", "3")
     )
-    assert now.stack_changes_since(before, "tensorflow") == ("tensorflow 2 -> 3",)
-    assert now.stack_changes_since(before, "jax") == ()
+    assert now.setup_changes_since(before, "tensorflow") == ("tensorflow 2 -> 3",)
+    assert now.setup_changes_since(before, "jax") == ()
     assert (
-        now.stack_changes_since(Session.from_records({ONE: build.session(1e-3)}), "tensorflow")
+        now.setup_changes_since(
+            StoredSession.from_records({ONE: build.session(1e-3)}), "tensorflow"
+        )
         == ()
     )

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from busbw.model.words import (
+    bandwidth_text,
     bytes_text,
     choices_text,
     payload_text,
     plural,
-    rate_text,
     seconds_text,
     wrong_choice_text,
 )
@@ -93,7 +93,7 @@ def test_a_duration_with_fewer_digits_is_written_without_an_exponent(
 def test_a_rate_is_written_with_three_digits_in_gb_per_second(
     bytes_per_s: float, text: str
 ) -> None:
-    assert text == rate_text(bytes_per_s)
+    assert text == bandwidth_text(bytes_per_s)
 
 
 @pytest.mark.parametrize(

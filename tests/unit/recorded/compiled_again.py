@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from busbw import wire
-from busbw.extensions.compiled.compilers import Compilation, Job
+from busbw.extensions.compiled.compilers import CompileJob, CompilingSession
 from busbw.extensions.compiled.mode import judge_programs
 from busbw.extensions.compiled.results import find_program, results_json
 from busbw.extensions.compiled.worker import CompiledProgram, Compiler, CompileSpec, Topology
@@ -36,14 +36,14 @@ def compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
         for place, compiler in enumerate(compilers)
     }
     extra = {"accept_compiled_changes": True} if inputs["settings"]["accept_changes"] else {}
-    jobs: dict[CompileSpec, Job] = {}
+    jobs: dict[CompileSpec, CompileJob] = {}
     results: dict[CompileSpec, CompiledProgram | Failure] = {}
     by_name = {topology.name: topology for topology in topologies}
     for place, (key, case, kind, answer) in zip(
         inputs["results_of"], inputs["results"], strict=True
     ):
         spec = specs[place]
-        job = Job(
+        job = CompileJob(
             topology=by_name[spec.topology],
             compiler=spec.compiler,
             case=wire.from_json(Case, case),
@@ -52,7 +52,7 @@ def compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
         jobs[spec] = replace(job, baseline=find_program(root, job.key, job.case))
         kinds: dict[str, Any] = {"Compiled": CompiledProgram, "Failure": Failure}
         results[spec] = wire.from_json(kinds[kind], answer)
-    programs = Compilation(
+    programs = CompilingSession(
         options=replayed.options_of(inputs, baselines=root, extra=extra),
         began=COMPILED,
         specs=specs,

@@ -19,7 +19,7 @@ from busbw.model.case import Case, CaseSpec
 from busbw.model.launch import Failure, Measurement, Plan, Run
 from busbw.model.machine import Environment, EnvironmentKey
 from busbw.model.verdict import Verdict
-from busbw.model.words import Device, Outcome, SessionOutcome
+from busbw.model.words import DeviceClass, Outcome, SessionOutcome
 from busbw.session.judge import judge_measured
 from busbw.session.options import Options
 from busbw.session.record import results_document
@@ -47,10 +47,10 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
     rows = dict(zip(specs, recorded.results["cases"], strict=True))
     jobs = _jobs(inputs, specs, root)
     environment = wire.from_json(Environment, recorded.results["environment"])
-    device = Device(inputs["device"])
+    device = DeviceClass(inputs["device"])
     slice_keys = _by_spec(specs, inputs["slice_keys"], EnvironmentKey)
     target = SimpleNamespace(
-        device=device, unreached=inputs["unreached"], slice_key=slice_keys.__getitem__
+        device=device, unreached=inputs["unreached"], key_with_device_shape=slice_keys.__getitem__
     )
     machine = SimpleNamespace(target=target, probes=())
     options = options_of(inputs, baselines=root, history=None)

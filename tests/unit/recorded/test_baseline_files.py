@@ -23,8 +23,8 @@ def test_a_recorded_baseline_file_is_unchanged_after_it_is_read_and_written(
     file = tmp_path / path
     file.parent.mkdir(parents=True)
     file.write_text(text)
-    if Path(path).parts[0] == results.FOLDER:
+    if Path(path).parts[0] == results.BASELINE_FOLDER:
         stored, programs = results.read_programs(file)
-        assert results.file_text(stored.environment, programs) == text
+        assert results.baseline_file_text(stored.environment, programs) == text
     else:
         assert document.baselines_text(document.read_baselines(file)) == text

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from busbw import extensions
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import FailureKind, Outcome, SessionOutcome
 from busbw.report import figures
@@ -129,6 +130,6 @@ def test_the_column_of_an_extension_is_shown_if_only_some_cases_have_a_value(
         "load", "load", is_fitted_to_cells=True, compute=lambda verdict: verdict.extra.get("load")
     )
     tables = {"COLUMNS": {"load": (load,)}, "FIGURES": {}}
-    monkeypatch.setattr(figures.extensions, "load_table", tables.__getitem__)
+    monkeypatch.setattr(extensions, "load_table", tables.__getitem__)
     verdicts = [build.verdict(extra=extra) for extra in extras]
     assert "1.5" in "\n".join(render("text", *verdict_tables(verdicts)))

@@ -10,7 +10,7 @@ import pytest
 
 from busbw import wire
 from busbw.model.launch import Measurement
-from busbw.model.verdict import Ceiling, Reference, SessionVerdict, Verdict
+from busbw.model.verdict import Ceiling, PublishedBandwidth, SessionVerdict, Verdict
 from busbw.model.words import Outcome, OutOfMemoryDetection, SessionOutcome
 from busbw.report.results import Results
 from tests.helpers import build
@@ -48,7 +48,7 @@ COMPARED = build.verdict(
     limit=1.6,
     provisional=True,
     ceiling=Ceiling(bytes_per_s=8e9, most_bytes_per_s=9e9, text="links", sure=True),
-    published=Reference(source="a paper", oom=False, algbw_gb_per_s=3.0, doubt="old"),
+    published=PublishedBandwidth(source="a paper", oom=False, algbw_gb_per_s=3.0, doubt="old"),
 )
 OUT = build.verdict(
     Outcome.OUT_OF_MEMORY,
@@ -56,7 +56,7 @@ OUT = build.verdict(
     now=None,
     failure=LACKING,
     expected=True,
-    published=Reference(source="a paper", oom=True),
+    published=PublishedBandwidth(source="a paper", oom=True),
 )
 UNRESOLVED = build.verdict(
     Outcome.SKIPPED, spec=build.spec(payload_bytes=1024), case=None, now=None

@@ -12,8 +12,8 @@ from busbw import extensions, grid
 from busbw.baselines.store import find_baseline
 from busbw.judge.case import summarize_times
 from busbw.model.verdict import SessionVerdict
-from busbw.model.words import Device, Outcome, SessionOutcome
-from busbw.session.accept import accept_baselines, accept_times
+from busbw.model.words import DeviceClass, Outcome, SessionOutcome
+from busbw.session.accept import accept_times, write_requested_baselines
 from busbw.session.command_line import read_options
 from busbw.session.options import Options
 from busbw.session.state import JudgedSession, Machine, MeasuredSession, TimedJob
@@ -44,8 +44,11 @@ def judged(
     """Return a judged session that measured one case."""
     spec, key = build.spec(), build.key()
     stored = find_baseline(root, key, build.case())
-    target = grid.choose_target(
-        device=Device.CPU, ranks=4, probes=[build.probe(build.device_set())], named_frameworks=[]
+    target = grid.choose_devices(
+        device=DeviceClass.CPU,
+        ranks=4,
+        probes=[build.probe(build.device_set())],
+        named_frameworks=[],
     )
     measured = MeasuredSession(
         options=options(root, **changes),
@@ -67,7 +70,7 @@ def judged(
 
 def write(session: JudgedSession) -> JudgedSession:
     """Accept the times of a session, without an error."""
-    written = accept_baselines(session, accept_times)
+    written = write_requested_baselines(session, accept_times)
     assert not written.errors
     return written
 
@@ -104,7 +107,7 @@ def test_outcome_and_option_decide_whether_a_session_joins_or_replaces_the_store
 ) -> None:
     write(judged(tmp_path, times_s=(1e-3,)))
     now_s = round(1e-3 * ratio, 9)
-    written = accept_baselines(
+    written = write_requested_baselines(
         judged(tmp_path, outcome=outcome, times_s=(now_s,), **options), accept_times
     )
     sessions = {"joins": [(1e-3,), (now_s,)], "replaces": [(now_s,)]}
@@ -130,7 +133,7 @@ def test_a_changed_baseline_has_the_reason_of_the_change(
     if lost:
         write(judged(tmp_path, times_s=(1e-3,)))
     now = judged(tmp_path, outcome=outcome, times_s=(2e-3,), **changes)
-    now = replace(now, replaced_cases=frozenset({build.case()} if moved else ()))
+    now = replace(now, cases_to_replace=frozenset({build.case()} if moved else ()))
     written = write(now)
     ((row,),) = (table.rows for table in written.baseline_tables)
     assert row.values["reason"] == (f"{cause}, loss accepted" if lost else cause)

@@ -13,17 +13,23 @@ import pytest
 from busbw import grid
 from busbw.baselines.store import find_baseline, open_draft
 from busbw.baselines.updates import save_accepted
-from busbw.history.files import HistoryError, Series, append_lines, comparable_sessions, read_folder
-from busbw.judge.levels import Levels
+from busbw.history.files import (
+    HistoryError,
+    SeriesKey,
+    append_lines,
+    comparable_sessions,
+    read_folder,
+)
+from busbw.judge.levels import EarlierSessions
 from busbw.judge.policy import POLICIES
 from busbw.model.case import Case
 from busbw.model.launch import Measurement
 from busbw.model.machine import EnvironmentKey
-from busbw.model.stored import HOST, OWN_CODE, Record
+from busbw.model.stored import HOST_SETUP_NAME, OWN_CODE_SETUP_NAME, Record
 from busbw.model.verdict import SessionVerdict
-from busbw.model.words import Device, SessionOutcome
+from busbw.model.words import DeviceClass, SessionOutcome
 from busbw.session.command_line import read_options
-from busbw.session.judge import judge_cases, judge_measured, sessions_of_today
+from busbw.session.judge import judge_cases, judge_measured, present_session_by_key
 from busbw.session.options import Options
 from busbw.session.record import append_to_history
 from busbw.session.resolve import read_levels
@@ -55,15 +61,18 @@ def _options(root: Path, **changes: Any) -> Options:
 def _levels(
     options: Options,
     keys: Sequence[EnvironmentKey] = (KEY,),
-) -> dict[EnvironmentKey, Levels]:
+) -> dict[EnvironmentKey, EarlierSessions]:
     collected = CollectedSession(options=options, began=BEGAN)
-    return read_levels(collected, keys, POLICIES[Device.CPU])
+    return read_levels(collected, keys, POLICIES[DeviceClass.CPU])
 
 
 def _measured(root: Path, measurements: list[Measurement], **environment: Any) -> MeasuredSession:
     """Return a session with these measurements."""
-    target = grid.choose_target(
-        device=Device.CPU, ranks=4, probes=[build.probe(build.device_set())], named_frameworks=[]
+    target = grid.choose_devices(
+        device=DeviceClass.CPU,
+        ranks=4,
+        probes=[build.probe(build.device_set())],
+        named_frameworks=[],
     )
     options = _options(root)
     jobs = {
@@ -166,15 +175,15 @@ def test_a_session_in_the_history_is_read_back_with_its_times_and_versions_and_f
     )
     assert not append_to_history(_judged(measured)).errors
     lines = read_folder(tmp_path / "history" / KEY.folder)
-    (later,) = comparable_sessions(lines, Series(framework="jax"))
-    ((key, session),) = sessions_of_today(measured, measured.measurements).items()
+    (later,) = comparable_sessions(lines, SeriesKey(framework="jax"))
+    ((key, session),) = present_session_by_key(measured, measured.measurements).items()
     assert key == KEY
     assert later.began == session.began == BEGAN
     assert later.times_s == session.times_s
     ((before,), (now,)) = (*later.records.values(), *session.records.values())
     assert before.setup == now.setup
     assert now.setup["jaxlib"] == "0.10.0" and now.setup["XLA_FLAGS"] == "--a"
-    assert {HOST, OWN_CODE} <= now.setup.keys()
+    assert {HOST_SETUP_NAME, OWN_CODE_SETUP_NAME} <= now.setup.keys()
 
 
 def test_a_session_that_lost_a_host_has_no_verdict_although_its_launches_passed(

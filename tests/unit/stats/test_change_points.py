@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from busbw.stats.change_points import Change, find_changes
+from busbw.stats.change_points import MeanChange, find_mean_changes
 from busbw.stats.launches import Variance
 
 
@@ -15,8 +15,8 @@ def series(*levels: tuple[int, float], seed: int = 1) -> list[float]:
     return [source.gauss(level, 1.0) for count, level in levels for _ in range(count)]
 
 
-def find(values: list[float]) -> tuple[Change, ...]:
-    return find_changes(values, Variance(value=1.0, degrees_of_freedom=200))
+def find(values: list[float]) -> tuple[MeanChange, ...]:
+    return find_mean_changes(values, Variance(value=1.0, degrees_of_freedom=200))
 
 
 def steps(values: list[float]) -> list[int]:

@@ -12,9 +12,9 @@ from busbw.stats.launches import (
     estimate_mean,
     launch_time_s,
     log_ratio_of_samples,
-    look_levels,
+    look_significance_levels,
     quantile,
-    relative_mad,
+    robust_relative_stddev,
     spent_error_fraction,
     t_quantile,
 )
@@ -36,7 +36,7 @@ def test_the_time_of_a_run_is_the_first_quartile_of_its_samples() -> None:
 
 def test_the_spread_of_times_is_the_scaled_median_deviation_divided_by_the_median() -> None:
     # median 10; deviations 2, 1, 0, 1, 5, of which the median is 1
-    assert pytest.approx(0.14826) == relative_mad([8.0, 9.0, 10.0, 11.0, 15.0])
+    assert pytest.approx(0.14826) == robust_relative_stddev([8.0, 9.0, 10.0, 11.0, 15.0])
 
 
 def test_the_estimated_mean_has_the_error_of_student_s_distribution() -> None:
@@ -77,7 +77,7 @@ SHAPES = (-4.0, -1.0, 0.0, 1.0, 3.0)
 
 def _bounds(counts: tuple[int, ...], rate: float, shape: float) -> list[float]:
     """Return the levels of decisions as bounds in standard deviations."""
-    return [t_quantile(level, math.inf) for level in look_levels(counts, rate, shape)]
+    return [t_quantile(level, math.inf) for level in look_significance_levels(counts, rate, shape)]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -104,7 +104,7 @@ def test_the_bounds_of_sequential_decisions_equal_the_bounds_of_gsdesign() -> No
 def test_each_sequential_decision_has_a_smaller_error_rate_than_all_decisions_together(
     shape: float,
 ) -> None:
-    levels = look_levels((6, 9, 12, 16, 21, 28, 37, 49), 0.001, shape)
+    levels = look_significance_levels((6, 9, 12, 16, 21, 28, 37, 49), 0.001, shape)
     assert max(levels) < 0.001 < sum(levels)
 
 

@@ -11,7 +11,7 @@ import pytest
 from busbw.stats.launches import (
     Variance,
     estimate_prior_variance,
-    moderate_variance,
+    pool_with_prior_variance,
     sample_variance,
     variance_from_differences,
 )
@@ -60,5 +60,8 @@ def test_the_pooled_variance_of_a_sample_and_a_prior_is_weighted_by_degrees_of_f
         Variance(value=4.0, degrees_of_freedom=2),
         Variance(value=1.0, degrees_of_freedom=6),
     )
-    assert moderate_variance(sample, prior) == Variance(value=1.75, degrees_of_freedom=8)
-    assert moderate_variance(sample, Variance(value=1.0, degrees_of_freedom=math.inf)).value == 1.0
+    assert pool_with_prior_variance(sample, prior) == Variance(value=1.75, degrees_of_freedom=8)
+    assert (
+        pool_with_prior_variance(sample, Variance(value=1.0, degrees_of_freedom=math.inf)).value
+        == 1.0
+    )

@@ -48,7 +48,7 @@ class ScriptedProgram(Program):
     """
 
     compile_s = 0.5
-    timed_instructions = MappingProxyType({"all-reduce": "all-reduce"})
+    end_by_begin_instruction = MappingProxyType({"all-reduce": "all-reduce"})
     compiled_memory_bytes = 4242
 
     def __init__(
@@ -77,7 +77,7 @@ class ScriptedProgram(Program):
         """Return the time of the program's clock."""
         return self.clock_s
 
-    def initialize_values(self, first_call: str = "") -> None:
+    def initialize_values(self, first_call_name: str = "") -> None:
         self.clock_s += BESIDE_S
         self.events.append(("initialize", 0))
 
@@ -139,7 +139,7 @@ class ScriptedBackend(Backend):
     def probe(self) -> Probe:
         return build.probe(build.device_set())
 
-    def reachable_devices(self) -> EnvironmentKey:
+    def current_environment_key(self) -> EnvironmentKey:
         return replace(self._world)
 
     def now_s(self) -> float:

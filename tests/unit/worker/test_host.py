@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from busbw.model.machine import Cluster, ClusterMember, cluster_members
-from busbw.model.words import Device
+from busbw.model.machine import GroupMember, ProcessGroup, group_members
+from busbw.model.words import DeviceClass
 from busbw.worker import host
 from busbw.worker.backends.base import MeasuringError
 from tests.unit.worker.machine_files import make_machine, put
@@ -77,9 +77,9 @@ def test_a_host_with_missing_or_invalid_control_groups_has_no_cpu_quota(
     assert host.find_free_bytes(None, root) is not None
 
 
-def _members(processes: int, devices: int) -> tuple[ClusterMember, ...]:
-    cluster = Cluster(processes=processes, shared_devices=devices)
-    return cluster_members(cluster, (f"127.0.0.1:{4000 + index}" for index in range(processes)))
+def _members(processes: int, devices: int) -> tuple[GroupMember, ...]:
+    cluster = ProcessGroup(processes=processes, shared_devices=devices)
+    return group_members(cluster, (f"127.0.0.1:{4000 + index}" for index in range(processes)))
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_process_whose_host_lacks_its_gpu_is_refused(
     host.check_gpu_count(first, None, 1, root)
     with pytest.raises(MeasuringError, match="process 1 needs GPU 1, and its host has 1: expected"):
         host.check_gpu_count(second, None, 1, root)
-    host.check_gpu_count(second, Device.CPU, 1, root)
-    host.check_gpu_count(_members(2, 1)[1], Device.GPU, 1, root)
+    host.check_gpu_count(second, DeviceClass.CPU, 1, root)
+    host.check_gpu_count(_members(2, 1)[1], DeviceClass.GPU, 1, root)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    host.check_gpu_count(second, Device.GPU, 1, root)
+    host.check_gpu_count(second, DeviceClass.GPU, 1, root)

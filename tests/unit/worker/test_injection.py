@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from busbw.worker.backends.base import MeasuringError
-from busbw.worker.measure import delayed_ratio
+from busbw.worker.measure import measure_injected_ratio
 from busbw.worker.sampling import Sampler
 from tests.unit.worker.scripted import (
     BESIDE_S,
@@ -32,7 +32,7 @@ def test_the_ratio_of_an_injected_delay_is_the_time_with_the_delay_over_the_time
     # What a call costs beyond its collectives does not count.
     program = DelayedProgram(lambda _: more, call_s=lambda _: 0.0 if single else 0.5)
     sampler = _begin(program, single=single)
-    assert delayed_ratio(sampler, QUARTER) == pytest.approx(more)
+    assert measure_injected_ratio(sampler, QUARTER) == pytest.approx(more)
     assert "sampling" not in sampler.phases.spent_s
     seconds = 4 * (1 + more + (0.0 if single else 2.0))
     assert sampler.phases.spent_s["injecting"] == pytest.approx(seconds)
@@ -40,14 +40,14 @@ def test_the_ratio_of_an_injected_delay_is_the_time_with_the_delay_over_the_time
 
 def test_a_stall_of_one_chain_does_not_change_the_ratio_of_an_injected_delay() -> None:
     program = DelayedProgram(lambda turn: 50.0 if turn == 7 else 1.25)
-    assert delayed_ratio(_begin(program, samples=5), QUARTER) == 1.25
+    assert measure_injected_ratio(_begin(program, samples=5), QUARTER) == 1.25
 
 
 def test_chains_with_and_without_an_injected_delay_alternate_in_the_order_a_b_b_a() -> None:
     program = DelayedProgram(lambda _: 1.25)
     sampler = _begin(program)
     before = len(program.with_work)
-    delayed_ratio(sampler, QUARTER)
+    measure_injected_ratio(sampler, QUARTER)
     # An empty chain and one of collectives each.
     assert program.with_work[before::2] == [False, True, True, False, False, True, True, False]
     assert program.with_work[before::2] == program.with_work[before + 1 :: 2]
@@ -65,7 +65,7 @@ def test_the_ratio_of_a_delay_comes_from_as_many_pairs_of_chains_as_the_sampling
     program = DelayedProgram(lambda _: 1.25)
     sampler = _begin(program, samples=40, budget_s=budget_s)
     before = len(program.runs)
-    assert delayed_ratio(sampler, QUARTER) == 1.25
+    assert measure_injected_ratio(sampler, QUARTER) == 1.25
     # A turn is two chains, each laid out and compared.
     assert len(program.runs) - before == 2 * turns
 
@@ -74,7 +74,7 @@ def test_an_injected_delay_is_refused_if_a_chain_takes_no_longer_than_an_empty_c
     sampler = _begin(DelayedProgram(lambda _: 1.25))
     sampler.program = ScriptedProgram(lambda _: 0.0, call_s=lambda _: 0.5)
     with pytest.raises(MeasuringError, match="the delay cannot be measured"):
-        delayed_ratio(sampler, QUARTER)
+        measure_injected_ratio(sampler, QUARTER)
 
 
 def test_an_injected_delay_is_refused_if_stalls_make_the_ratio_of_most_pairs_negative(
@@ -87,4 +87,4 @@ def test_an_injected_delay_is_refused_if_stalls_make_the_ratio_of_most_pairs_neg
         sampler, "time_short_and_long_chain", lambda iterations: (10.0, next(long_s))
     )
     with pytest.raises(MeasuringError, match="the delay cannot be measured"):
-        delayed_ratio(sampler, QUARTER)
+        measure_injected_ratio(sampler, QUARTER)

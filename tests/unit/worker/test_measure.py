@@ -15,8 +15,8 @@ from busbw.model.machine import EnvironmentKey
 from busbw.model.words import FailureKind, InjectionKind, OutOfMemoryDetection
 from busbw.worker import device_clock, host
 from busbw.worker.backends.base import MeasuringError, MemoryNeed
-from busbw.worker.host import HostMemory
-from busbw.worker.measure import CaseMeasurer, CaseRequest
+from busbw.worker.host import HostMemoryGuard
+from busbw.worker.measure import CaseRequest, MeasuringWorker
 from tests.helpers import build
 from tests.unit.worker.scripted import (
     SURE,
@@ -46,20 +46,20 @@ def _request(
 
 def _session(
     program: ScriptedProgram, need: MemoryNeed | None = None
-) -> tuple[CaseMeasurer, ScriptedBackend]:
+) -> tuple[MeasuringWorker, ScriptedBackend]:
     backend = ScriptedBackend(program, need)
     return _open(backend), backend
 
 
-def _open(backend: ScriptedBackend) -> CaseMeasurer:
-    return CaseMeasurer(backend, LaunchId.parse("2.1"), HostMemory(backend.all_gather))
+def _open(backend: ScriptedBackend) -> MeasuringWorker:
+    return MeasuringWorker(backend, LaunchId.parse("2.1"), HostMemoryGuard(backend.all_gather))
 
 
 def _measured(backend: ScriptedBackend, **request: Any) -> Run | Failure:
     return _result(_open(backend), **request)
 
 
-def _result(session: CaseMeasurer, **request: Any) -> Run | Failure:
+def _result(session: MeasuringWorker, **request: Any) -> Run | Failure:
     """Measure a case; return the Run, or the Failure that `serve` would send."""
     try:
         return session.measure(_request(**request))
@@ -123,7 +123,7 @@ def test_an_out_of_memory_error_of_the_framework_is_a_failure_with_the_bytes_of_
 def _failing(error: Exception) -> ScriptedBackend:
     """Return a back end whose program cannot initialize its values."""
 
-    def initialize_values(first_call: str = "") -> None:
+    def initialize_values(first_call_name: str = "") -> None:
         raise error
 
     backend = ScriptedBackend(ScriptedProgram())
@@ -170,7 +170,7 @@ def test_memory_that_the_allocator_kept_counts_as_free_only_if_the_case_can_reus
     sizes: dict[str, int], reuses_kept_memory: bool, kind: type[Run | Failure]
 ) -> None:
     session, backend = _session(ScriptedProgram(), MemoryNeed(130, reuses_kept_memory))
-    session.host_memory = HostMemory(backend.all_gather, initial_bytes=10)
+    session.host_memory = HostMemoryGuard(backend.all_gather, initial_bytes=10)
     sizes["resident"] = 40
     assert kind is type(_result(session))
 
@@ -232,7 +232,7 @@ def test_only_a_large_case_without_a_failure_keeps_its_memory_until_the_next_cas
 DELAY = Injection(extra=InjectionKind.DELAY, share=0.5)
 
 
-def _interleaved(session: CaseMeasurer, injection: Injection | None = None) -> Run:
+def _interleaved(session: MeasuringWorker, injection: Injection | None = None) -> Run:
     has_enough_samples = session.open_case(_request(injection=injection))
     while not has_enough_samples:
         has_enough_samples = session.take_sample()
@@ -277,7 +277,7 @@ def test_the_time_in_which_a_worker_waits_for_the_other_stack_counts_as_the_phas
 
 @pytest.mark.parametrize("way", [_interleaved, lambda session: session.measure(_request())])
 def test_the_memory_of_a_large_case_is_held_until_a_request_releases_it(
-    large: MemoryNeed, way: Callable[[CaseMeasurer], Run]
+    large: MemoryNeed, way: Callable[[MeasuringWorker], Run]
 ) -> None:
     session, backend = _session(ScriptedProgram(lambda _: 1.0), large)
     way(session)
@@ -321,7 +321,7 @@ def test_a_recording_has_a_limited_number_of_events_in_whole_steps_of_the_progra
     program = ScriptedProgram(lambda _: 1e-6, step=step, most=10**5)
     backend, run = _recorded(program, samples=8)
     assert _is_run(run).iterations == iterations
-    assert 4 * sum(backend.recorded_runs) <= device_clock.MAX_COLLECTIVES
+    assert 4 * sum(backend.recorded_runs) <= device_clock.MAX_RECORDED_COLLECTIVES
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import busbw
-from busbw.model.words import Device
+from busbw.model.words import DeviceClass
 from busbw.worker import process
 
 
@@ -25,7 +25,7 @@ def test_variables_of_the_user_do_not_give_a_cpu_worker_more_threads_or_other_de
     monkeypatch: pytest.MonkeyPatch, name: str, text: str, expected: dict[str, str]
 ) -> None:
     monkeypatch.setattr(os, "environ", {**os.environ, name: text})
-    process.set_framework_variables(Device.CPU)
+    process.set_framework_variables(DeviceClass.CPU)
     assert expected.items() <= os.environ.items()
 
 
@@ -35,7 +35,7 @@ def test_a_worker_whose_driver_ended_during_its_start_ends(
 ) -> None:
     code = (
         "import os; from busbw.worker import process; "
-        f"process.tie_to_parent(os.getppid() + {others}); print('goes on')"
+        f"process.end_with_parent(os.getppid() + {others}); print('goes on')"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],

@@ -10,8 +10,8 @@ import pytest
 
 from busbw import wire
 from busbw.model.launch import LaunchId
-from busbw.worker.host import HostMemory
-from busbw.worker.measure import CaseMeasurer
+from busbw.worker.host import HostMemoryGuard
+from busbw.worker.measure import MeasuringWorker
 from busbw.worker.serve import serve
 from tests.helpers import build
 from tests.unit.worker.scripted import ScriptedBackend, ScriptedProgram
@@ -34,7 +34,12 @@ def _replies(*requests: dict[str, Any], program: ScriptedProgram | None = None) 
     lines = io.StringIO("".join(json.dumps(request) + "\n" for request in requests))
     answers, launch = io.StringIO(), LaunchId.parse("2.1")
     backend = ScriptedBackend(program or ScriptedProgram(lambda _: 1.0))
-    serve(lines, answers, CaseMeasurer(backend, launch, HostMemory(backend.all_gather)), launch)
+    serve(
+        lines,
+        answers,
+        MeasuringWorker(backend, launch, HostMemoryGuard(backend.all_gather)),
+        launch,
+    )
     replies = [json.loads(line) for line in answers.getvalue().splitlines()]
     assert all(set(reply) == {"reply", "value"} for reply in replies)
     return [(reply["reply"], reply["value"]) for reply in replies]

@@ -15,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 
 from busbw import storage
-from busbw.cli import Commands, add_command, write_file
+from busbw.cli import Subparsers, add_command, write_file
 from busbw.session.option import UsageError
 
 # Where the files are written, relative to the root folder of the repository.
@@ -40,7 +40,7 @@ _OWN_RUNNER_COMMENT = """
 #   Without it the run is red: there is no such device on GitHub's own machines."""
 
 
-def add_to(commands: Commands) -> None:
+def add_to(commands: Subparsers) -> None:
     """Add the subcommand and its options to `commands`."""
     parser = add_command(
         commands,
@@ -109,7 +109,7 @@ def _next_steps(options: argparse.Namespace) -> Iterator[str]:
     """Yield sentences with the steps that the user must still take before the workflow can pass."""
     yield "Commit these files and push them."
     extra = _EXTRAS[options.framework][options.device]
-    if not (options.requirement or _origin_requirement(extra)):
+    if not (options.requirement or _requirement_of_this_busbw(extra)):
         yield (
             "Set the repository variable BUSBW_REQUIREMENT on GitHub to what pip installs, for "
             f"example: busbw[{extra},page] @ git+https://HOST/OWNER/busbw@COMMIT"
@@ -137,7 +137,7 @@ def _workflow_text(options: argparse.Namespace) -> str:
     GitHub.
     """
     device, extra = options.device, _EXTRAS[options.framework][options.device]
-    requirement = options.requirement or _origin_requirement(extra)
+    requirement = options.requirement or _requirement_of_this_busbw(extra)
     if "${{" in requirement or _CREDENTIALS.search(requirement):
         raise UsageError(
             "--requirement: expected what pip installs without credentials and without ${{ }}: "
@@ -161,7 +161,7 @@ def _workflow_text(options: argparse.Namespace) -> str:
     return text
 
 
-def _origin_requirement(extra: str) -> str:
+def _requirement_of_this_busbw(extra: str) -> str:
     """Return a requirement with which pip installs the same busbw, with the extra `extra`.
 
     The requirement contains the URL and the commit that pip recorded when this busbw was installed.

@@ -46,8 +46,8 @@ from typing import Any
 from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case
 from busbw.model.launch import Injection, LaunchId, Proof
-from busbw.model.machine import VIRTUAL_RANKS, ClusterMember, DeviceSet, EnvironmentKey, Probe
-from busbw.model.words import Clock, Device, FailureKind, InjectionKind
+from busbw.model.machine import DEFAULT_VIRTUAL_RANKS, DeviceSet, EnvironmentKey, GroupMember, Probe
+from busbw.model.words import Clock, DeviceClass, FailureKind, InjectionKind
 from busbw.worker import host, process
 
 from ..base import (
@@ -63,11 +63,11 @@ from ..base import (
 
 SCRIPT_VARIABLE, HOST_VARIABLE = "BUSBW_FAKE", "BUSBW_FAKE_HOST"
 # The seconds for which a worker hangs.
-_LONG_S = 3600
+_HANG_S = 3600
 # As many iterations as a real sum over four ranks allows.
 _MAX_ITERATIONS = 126
 # The faults of a script that raise a MeasuringError, with its kind and its message.
-_RAISED = {
+_RAISED_FAULTS = {
     "out_of_memory": (FailureKind.OUT_OF_MEMORY, "RESOURCE_EXHAUSTED: made up"),
     "wrong_result": (FailureKind.WRONG_RESULT, "rank 1, element 7: 3.0, expected 4.0"),
     "not_a_collective": (
@@ -94,18 +94,18 @@ class FakeBackend(Backend):
     name = "fake"
 
     def __init__(
-        self, device: Device | None, ranks: int | None, member: ClusterMember | None = None
+        self, device: DeviceClass | None, ranks: int | None, member: GroupMember | None = None
     ) -> None:
         self._processes, self._hosts = (member.process_count, member.hosts) if member else (1, 1)
         self.index = member.index if member else 0
         self._is_shared = member is not None and member.shared_devices > 0
         self.script = _read_script(self.index)
-        self._gather_from_all: AllGather | None = None
+        self._word_exchange: AllGather | None = None
         if member and member.process_count > 1:
             # A process without a group starts faster without this import.
             from .exchange import FakeAllGather
 
-            self._gather_from_all = FakeAllGather(member)
+            self._word_exchange = FakeAllGather(member)
         self._device = device
         self._ranks = ranks
         self.elapsed_s = 0.0
@@ -115,17 +115,17 @@ class FakeBackend(Backend):
         self.versions = {"fake": "1"} | self.script.get("versions", {})
 
     def all_gather(self, values: Sequence[float]) -> tuple[tuple[float, ...], ...]:
-        if self._gather_from_all is None:
+        if self._word_exchange is None:
             return single_process_gather(values)
-        return tuple(map(tuple, self._gather_from_all(values)))
+        return tuple(map(tuple, self._word_exchange(values)))
 
     def now_s(self) -> float:
         return self.elapsed_s
 
     def probe(self) -> Probe:
-        cause_event(self.script.get("probe", ""))
-        device = Device(self.script.get("device", "cpu"))
-        is_virtual = device is Device.CPU
+        cause_fault(self.script.get("probe", ""))
+        device = DeviceClass(self.script.get("device", "cpu"))
+        is_virtual = device is DeviceClass.CPU
         program, _, allocator = self.script.get("protocol", "fake").partition("/")
         devices = DeviceSet(
             device=device,
@@ -146,13 +146,15 @@ class FakeBackend(Backend):
             framework="fake",
             framework_path=self.framework_path,
             devices=(devices,) if is_reached else (),
-            missing={} if self._device is None else {self._device.value: "not in the script"},
+            reason_by_missing_device={}
+            if self._device is None
+            else {self._device.value: "not in the script"},
             versions=self.versions,
             flags=process.recorded_variables(),
-            hosts=(host.host_name(),),
+            process_hosts=(host.host_name(),),
         )
 
-    def reachable_devices(self) -> EnvironmentKey:
+    def current_environment_key(self) -> EnvironmentKey:
         world: dict[str, Any] = self.script.get("world", {})
         return EnvironmentKey(
             device_kind=(self.script | world).get("device_kind", "Fake CPU"),
@@ -168,17 +170,17 @@ class FakeBackend(Backend):
         """
         if self._is_shared:
             return self._processes
-        return int(self.script.get("ranks", self._ranks or VIRTUAL_RANKS))
+        return int(self.script.get("ranks", self._ranks or DEFAULT_VIRTUAL_RANKS))
 
     def memory_need(self, case: Case) -> MemoryNeed | None:
-        if Device(self.script.get("device", "cpu")) is not Device.CPU:
+        if DeviceClass(self.script.get("device", "cpu")) is not DeviceClass.CPU:
             return None
         return MemoryNeed(needed_bytes=2 * case.ranks * case.payload_bytes, is_real=False)
 
     @contextlib.contextmanager
     def prepare_program(self, case: Case, injection: Injection | None = None) -> Iterator[Program]:
-        line = self.script_line(case)
-        cause_event(line.get("then", ""))
+        line = self.case_changes(case)
+        cause_fault(line.get("then", ""))
         latency_s = float(self.script.get("latency_s", 1e-5))
         rate = float(self.script.get("gb_per_s", 10.0)) * 1e9
         collective_s = (latency_s + case.payload_bytes / rate) * float(line.get("slower", 1.0))
@@ -204,7 +206,7 @@ class FakeBackend(Backend):
         """
         slower = float(self.script.get("device_slower", 1.0))
         events = self._recorded_s[: len(self._recorded_s) - self.script.get("events_lost", 0)]
-        local_ranks = self.reachable_devices().ranks // self._processes
+        local_ranks = self.current_environment_key().ranks // self._processes
         first = local_ranks * self.index
         return [
             TimedCollective(
@@ -225,7 +227,7 @@ class FakeBackend(Backend):
         self._recorded_s += [(self.elapsed_s, collective_s) for collective_s in collectives_s]
         self.elapsed_s += call_s + sum(collectives_s)
 
-    def script_line(self, case: Case) -> dict[str, Any]:
+    def case_changes(self, case: Case) -> dict[str, Any]:
         """Return the changes that the script's list `cases` has for a case in this round.
 
         The dictionary is empty if no line of the list applies.
@@ -269,10 +271,10 @@ class FakeProgram(Program):
         self._collective_s, self._injected_s = collective_s, injected_s
         self._repetition = self._length = 0
         self.max_iterations = 1 if case.clock is Clock.DISPATCH else _MAX_ITERATIONS
-        self.timed_instructions = {backend.instruction: backend.instruction}
+        self.end_by_begin_instruction = {backend.instruction: backend.instruction}
         self.proof = Proof(collectives={"fake": 1}, payload_copies=0, algorithm="fake")
 
-    def initialize_values(self, first_call: str = "") -> None:
+    def initialize_values(self, first_call_name: str = "") -> None:
         """Do nothing, because the program has no values."""
 
     def run(self, iterations: int) -> None:
@@ -315,23 +317,23 @@ def _read_script(index: int) -> dict[str, Any]:
     return {**script, **changes, **script.get("processes", {}).get(str(index), {})}
 
 
-_EVENTS: Mapping[str, Callable[[], object]] = {
+_FAULTS: Mapping[str, Callable[[], object]] = {
     "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
     "segfault": lambda: ctypes.string_at(0),
     "exit": lambda: os._exit(3),
-    "hang": lambda: time.sleep(_LONG_S),
-    "hang_with_lock": lambda: ctypes.PyDLL(None).sleep(_LONG_S),
-    "reply_then_hang": lambda: atexit.register(time.sleep, _LONG_S),
+    "hang": lambda: time.sleep(_HANG_S),
+    "hang_with_lock": lambda: ctypes.PyDLL(None).sleep(_HANG_S),
+    "reply_then_hang": lambda: atexit.register(time.sleep, _HANG_S),
 }
 
 
-def cause_event(event: str) -> None:
+def cause_fault(event: str) -> None:
     """Cause a fault that the script names, such as "kill"; do nothing for an empty text.
 
     Raises the MeasuringError of the fault, or KeyError for an unknown fault.
     """
-    if event in _RAISED:
-        raise MeasuringError(*_RAISED[event])
+    if event in _RAISED_FAULTS:
+        raise MeasuringError(*_RAISED_FAULTS[event])
     if event:
         print(f"the script says {event}", file=sys.stderr, flush=True)
-        _EVENTS[event]()
+        _FAULTS[event]()

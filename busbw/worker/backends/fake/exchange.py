@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from multiprocessing.connection import Client, Connection, Listener
 from typing import Any
 
-from busbw.model.machine import ClusterMember
+from busbw.model.machine import GroupMember
 
 # Seconds to wait for the first process, and between attempts to connect to it.
 _JOIN_S, _RETRY_S = 60.0, 0.01
@@ -27,7 +27,7 @@ class FakeAllGather:
     Each process sends its values to the first process, which sends all values back.
     """
 
-    def __init__(self, member: ClusterMember) -> None:
+    def __init__(self, member: GroupMember) -> None:
         host, _, port = member.addresses[0].rpartition(":")
         address = host, int(port)
         # Two groups that start at the same time on a machine may choose the same free port. The key

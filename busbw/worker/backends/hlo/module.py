@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 # The operations of HLO that are collectives.
-COLLECTIVES = (
+HLO_COLLECTIVES = (
     "all-reduce",
     "reduce-scatter",
     "all-gather",
@@ -35,7 +35,7 @@ COLLECTIVES = (
 
 _INSTRUCTION = re.compile(r"=\s+(?P<shape>\(.*?\)|\S+)\s+(?P<op>[a-z][a-z0-9-]*)\(")
 _ARRAY = re.compile(r"(?:[a-z]+(\d+)\w*|pred)\[([\d,]*)\]")
-_HEAD = re.compile(r"(?P<entry>ENTRY )?%?(?P<name>[\w.-]+) .*\{$")
+_COMPUTATION_HEAD = re.compile(r"(?P<entry>ENTRY )?%?(?P<name>[\w.-]+) .*\{$")
 _BODY = re.compile(r"body=%?([\w.-]+)")
 _CALLED = re.compile(r"(?:calls|to_apply|called_computations)=(\{[^}]*\}|%?[\w.-]+)")
 _NAME = re.compile(r"[\w.-]+")
@@ -45,22 +45,22 @@ _NOT_OPERANDS = re.compile(r"/\*.*?\*/|\w+\[[^\]]*\](?:\{[^}]*\})?")
 _OPERANDS_END = re.compile(r"\)(?:, [\w-]+=|$)")
 
 # An array's layout. If the array is not in the main memory, an S and a number name its memory.
-_MEMORY = re.compile(r"\w+\[[\d,]*\]\{[^}S]*(?:S\((\d+)\))?[^}]*\}")
+_ARRAY_MEMORY = re.compile(r"\w+\[[\d,]*\]\{[^}S]*(?:S\((\d+)\))?[^}]*\}")
 
-_CONFIG = "backend_config="
-_COUNTS = re.compile(r"\b(colors|phases):\s*(\d+)")
+_BACKEND_CONFIG_PREFIX = "backend_config="
+_COLORS_OR_PHASES = re.compile(r"\b(colors|phases):\s*(\d+)")
 # Fields of libtpu's JSON whose values are reported unchanged.
-_PLAIN = ("emitter", "strategy")
+_UNCHANGED_FIELDS = ("emitter", "strategy")
 
 # Fields of a GPU's collective: the name of the field, its name in results, and the prefix that is
 # removed from its values.
-_GPU_CONFIG = "collective_backend_config"
+_GPU_CONFIG_FIELD = "collective_backend_config"
 _GPU_FIELDS = (
     ("kernel_strategy", "strategy", "KERNEL_STRATEGY_"),
     ("backend", "backend", ""),
     ("collectives_mode", "mode", "COLLECTIVES_"),
 )
-_DEFAULTS = ("", "DEFAULT", "MODE_INVALID")
+_GPU_DEFAULT_VALUES = ("", "DEFAULT", "MODE_INVALID")
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Instruction:
         Empty for an instruction that is no collective.
         """
         kind = self.op.removesuffix("-start")
-        return kind if kind in COLLECTIVES else ""
+        return kind if kind in HLO_COLLECTIVES else ""
 
     @property
     def result_bytes(self) -> int:
@@ -130,13 +130,13 @@ class Instruction:
     @property
     def moves_between_memories(self) -> bool:
         """Whether the instruction starts a copy from a memory of the device to another memory."""
-        memories = _MEMORY.findall(self.text.partition("copy-start(")[0])
+        memories = _ARRAY_MEMORY.findall(self.text.partition("copy-start(")[0])
         return self.op == "copy-start" and len(set(memories[:2])) > 1
 
     @property
     def is_synchronous(self) -> bool:
         """Whether a GPU starts the collective and waits for its end without work in between."""
-        return _json_object_at(_backend_config(self.text), _GPU_CONFIG).get("is_sync") is True
+        return _json_object_at(_backend_config(self.text), _GPU_CONFIG_FIELD).get("is_sync") is True
 
     @functools.cached_property
     def unquoted_text(self) -> str:
@@ -219,7 +219,7 @@ def read_module(text: str) -> Module:
     name, entry = "", ""
     # Not `splitlines`: names of the user may contain its other line separators.
     for line in text.split("\n"):
-        head = _HEAD.match(line) if line and not line[0].isspace() else None
+        head = _COMPUTATION_HEAD.match(line) if line and not line[0].isspace() else None
         if head is not None:
             name = head["name"]
             computations[name] = []
@@ -252,7 +252,7 @@ def _backend_config(line: str) -> Mapping[str, Any]:
 
     The object is empty if the line has no such object.
     """
-    text = line.partition(_CONFIG)[2]
+    text = line.partition(_BACKEND_CONFIG_PREFIX)[2]
     if text.startswith("{"):
         with contextlib.suppress(json.JSONDecodeError, RecursionError):
             return dict(json.JSONDecoder().raw_decode(text)[0])
@@ -274,26 +274,26 @@ def _published_values(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     `config` is the JSON object of a collective's ``backend_config``.
     """
     algorithm = _json_object_at(config, "collective_algorithm_config")
-    yield from ((name, str(algorithm[name])) for name in _PLAIN if algorithm.get(name))
-    yield from _COUNTS.findall(str(algorithm.get("debug", "")))
+    yield from ((name, str(algorithm[name])) for name in _UNCHANGED_FIELDS if algorithm.get(name))
+    yield from _COLORS_OR_PHASES.findall(str(algorithm.get("debug", "")))
     if config.get("device_type") == "DEVICE_TYPE_SPARSECORE":
         yield "offload", "SparseCore"
     yield from _published_rings(_json_object_at(config, "collective_offload_config"))
-    gpu_config = _json_object_at(config, _GPU_CONFIG)
+    gpu_config = _json_object_at(config, _GPU_CONFIG_FIELD)
     for field, name, prefix in _GPU_FIELDS:
         value = str(gpu_config.get(field, "")).removeprefix(prefix)
-        if value not in _DEFAULTS:
+        if value not in _GPU_DEFAULT_VALUES:
             yield name, value
 
 
-def _published_rings(offload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _published_rings(offload_config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the properties ``colors``, ``phases`` and ``rings`` that libtpu chose for offloading.
 
-    An offloaded collective runs on a SparseCore. `offload` is its ``collective_offload_config``.
-    Each property is a pair of its name and its value: a number of colors or of phases, or the types
-    of rings, joined by plus signs.
+    An offloaded collective runs on a SparseCore. `offload_config` is its
+    ``collective_offload_config``. Each property is a pair of its name and its value: a number of
+    colors or of phases, or the types of rings, joined by plus signs.
     """
-    for choice in offload.values():
+    for choice in offload_config.values():
         colors = _json_object_at(choice, "ici_strategy_config").get("color_strategies")
         if isinstance(colors, list):
             yield "colors", str(len(colors))

@@ -20,19 +20,18 @@ from busbw.collectives.base import (
 )
 from busbw.model.case import Case
 from busbw.model.launch import Proof
-from busbw.model.words import Clock, Device, FailureKind, Placement
+from busbw.model.words import Clock, DeviceClass, FailureKind, Placement
 
 from ..base import MeasuringError, not_a_collective
-from .module import COLLECTIVES as KINDS
-from .module import Instruction, Module, algorithm_in_backend_config, read_module
+from .module import HLO_COLLECTIVES, Instruction, Module, algorithm_in_backend_config, read_module
 
 # The number of characters that a message shows of an instruction, and of its result or its groups.
 _INSTRUCTION_CHARACTERS, _PART_CHARACTERS = 300, 100
-_ELEMENT = re.compile(r"([a-z]+\d+)\[")
+_ELEMENT_TYPE = re.compile(r"([a-z]+\d+)\[")
 
 # Operations that start a computation. The program waits later for the result.
-_WRAPPERS = {"call-start", "async-start", "custom-call-start", "fusion-start"}
-_STARTS = {*_WRAPPERS, *(f"{kind}-start" for kind in KINDS)}
+_STARTS_OF_COMPUTATIONS = {"call-start", "async-start", "custom-call-start", "fusion-start"}
+_ASYNCHRONOUS_STARTS = {*_STARTS_OF_COMPUTATIONS, *(f"{kind}-start" for kind in HLO_COLLECTIVES)}
 
 # Operations that do not write to memory themselves. The computations that they call are examined.
 _WRITES_NOTHING = {
@@ -62,7 +61,7 @@ class ExpectedLoop:
 
     case: Case
     collectives_per_turn: int
-    device: Device
+    device: DeviceClass
     has_injection: bool = False
 
     @property
@@ -100,10 +99,10 @@ class ExpectedLoop:
         single call, because a user's call makes these copies, too.
         """
         return (
-            self.collective.is_copy_free
+            self.collective.is_copy_free_on_cpus
             and not self.has_injection
             and self.case.clock is not Clock.DISPATCH
-            and (self.device is Device.CPU or self.collective.is_copy_free_on_accelerators)
+            and (self.device is DeviceClass.CPU or self.collective.is_copy_free_on_accelerators)
         )
 
     @property
@@ -175,7 +174,7 @@ def prove_loop(text: str, expected_loop: ExpectedLoop) -> ProvedLoop:
     collectives = [instruction for instruction in instructions if instruction.collective]
     _check_collective_count(module, collectives, expected_loop)
     # Only XLA's compiler for the CPU replaces a dtype.
-    uses_float32 = expected_loop.device is Device.CPU and all(
+    uses_float32 = expected_loop.device is DeviceClass.CPU and all(
         _uses_float32(instruction, expected_loop) for instruction in collectives
     )
     for instruction in collectives:
@@ -205,7 +204,7 @@ def prove_loop(text: str, expected_loop: ExpectedLoop) -> ProvedLoop:
             tuple(_payload_writers(module, module.entry, expected_loop)) if is_looped else ()
         ),
         is_asynchronous=any(
-            instruction.op in _STARTS and not instruction.is_synchronous
+            instruction.op in _ASYNCHRONOUS_STARTS and not instruction.is_synchronous
             for instruction in instructions
         ),
     )
@@ -240,7 +239,7 @@ def _uses_float32(instruction: Instruction, expected_loop: ExpectedLoop) -> bool
     Always False if an element of the case's dtype is as large as a float32.
     """
     narrow, wide = DTYPES[expected_loop.case.dtype].size_bytes, DTYPES["float32"].size_bytes
-    is_float32 = set(_ELEMENT.findall(_result_name_and_shape(instruction))) == {"f32"}
+    is_float32 = set(_ELEMENT_TYPE.findall(_result_name_and_shape(instruction))) == {"f32"}
     has_count = instruction.result_bytes * narrow == expected_loop.result_bytes * wide
     return narrow < wide and is_float32 and has_count
 
@@ -297,7 +296,7 @@ def _payload_writers(module: Module, name: str, expected_loop: ExpectedLoop) -> 
         for instruction in module.unconditional_instructions(name, includes_fused=False)
         if not instruction.collective
         and instruction.op not in _WRITES_NOTHING
-        and not (instruction.op in _WRAPPERS and instruction.called_computations)
+        and not (instruction.op in _STARTS_OF_COMPUTATIONS and instruction.called_computations)
         and not instruction.op.endswith(("-done", "-update"))
         and "AllocateBuffer" not in instruction.text
         and max(instruction.array_bytes, default=0) >= expected_loop.block_bytes
@@ -313,7 +312,7 @@ def _is_input_copy(
     `collectives` are the collectives in the loop.
     """
     return (
-        expected_loop.device is Device.GPU
+        expected_loop.device is DeviceClass.GPU
         and expected_loop.collective.is_in_place_on_gpus
         and expected_loop.case.placement == Placement.OUT_OF_PLACE.value
         and instruction.op == "copy"

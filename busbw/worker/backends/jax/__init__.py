@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from busbw.model.machine import ClusterMember
-from busbw.model.words import Device
+from busbw.model.machine import GroupMember
+from busbw.model.words import DeviceClass
 
 from ..base import Backend
 
 
-def load(device: Device | None, ranks: int | None, member: ClusterMember | None) -> Backend:
+def load(device: DeviceClass | None, ranks: int | None, member: GroupMember | None) -> Backend:
     """Import JAX, open its devices, and return the back end.
 
     `busbw.worker.backends.load` explains the parameters. Raises MeasuringError UNAVAILABLE if

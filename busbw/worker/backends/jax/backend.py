@@ -24,30 +24,30 @@ from busbw.model import variables
 from busbw.model.case import Case
 from busbw.model.launch import Injection
 from busbw.model.machine import (
-    VIRTUAL_RANKS,
-    ClusterMember,
+    DEFAULT_VIRTUAL_RANKS,
     DeviceSet,
+    GroupMember,
     axis_extents,
-    count_outer_parts,
+    count_device_groups,
 )
-from busbw.model.words import Clock, Device, Placement
+from busbw.model.words import Clock, DeviceClass, Placement
 from busbw.worker import host, process
 
 from ..base import RecordingReader, unavailable
 from ..framework import FrameworkBackend, package_versions, usable_clocks
 from ..values import ExactValues
 from . import versions
-from .collective import EVERYWHERE
-from .injection import calibrate_delay, requested_delay
+from .collective import REPLICATED
+from .injection import calibrate_delay, delay_injection
 from .program import JaxProgram
 
 # The name of this back end's programs in protocols. It changes if the programs change.
-PROGRAM = "chain2"
+PROGRAM_NAME = "chain2"
 # The words of protocols for the buffers that a program uses.
-_BUFFERS = {
-    Device.CPU: "two-buffers",
-    Device.GPU: "one-buffer-by-two",
-    Device.TPU: "one-buffer",
+_BUFFER_WORDS = {
+    DeviceClass.CPU: "two-buffers",
+    DeviceClass.GPU: "one-buffer-by-two",
+    DeviceClass.TPU: "one-buffer",
 }
 
 
@@ -58,35 +58,35 @@ class JaxBackend(FrameworkBackend):
     missing_device_errors = (RuntimeError,)
 
     def __init__(
-        self, device: Device | None, ranks: int | None, member: ClusterMember | None = None
+        self, device: DeviceClass | None, ranks: int | None, member: GroupMember | None = None
     ) -> None:
         super().__init__(device, member)
-        local_ranks = (ranks or VIRTUAL_RANKS) // self._processes
+        local_ranks = (ranks or DEFAULT_VIRTUAL_RANKS) // self._processes
         jax.config.update("jax_num_cpu_devices", local_ranks)
         if member is not None:
             host.check_gpu_count(member, device, local_ranks if ranks else None)
             versions.join_group(member, local_ranks if ranks else None)
         elif variables.PROGRAMS_VARIABLE in os.environ:
             versions.use_compilation_cache(os.environ[variables.PROGRAMS_VARIABLE])
-        self._gather_from_all: JaxAllGather | None = None
+        self._word_exchange: JaxAllGather | None = None
         self.program_errors = (jax.errors.JaxRuntimeError, MemoryError)
         self.framework_path = os.path.dirname(jax.__file__)
         self.versions = jax_package_versions()
-        if device is Device.CPU:
+        if device is DeviceClass.CPU:
             # JAX and its compiler allocate memory of their own when they run the first program. If
             # the first case were this program, its measured peak would exceed the predicted peak.
             jax.block_until_ready(jax.jit(abs)(np.float32(1)))
 
     def _gather_words(self, words: Sequence[int]) -> Sequence[Sequence[int]]:
-        self._gather_from_all = self._gather_from_all or JaxAllGather(self.devices())
-        return self._gather_from_all(words)
+        self._word_exchange = self._word_exchange or JaxAllGather(self.devices())
+        return self._word_exchange(words)
 
-    def _find_devices(self, device: Device) -> DeviceSet:
+    def _describe_devices(self, device: DeviceClass) -> DeviceSet:
         member = self._member
         devices = describe_devices(
             device, jax.devices(device.value), hosts=member.hosts if member else None
         )
-        is_shared = member is not None and bool(member.shared_devices) and device is Device.GPU
+        is_shared = member is not None and bool(member.shared_devices) and device is DeviceClass.GPU
         return replace(devices, shared=is_shared)
 
     def _needed_host_bytes(self, case: Case) -> int:
@@ -94,7 +94,7 @@ class JaxBackend(FrameworkBackend):
         collective = COLLECTIVES[case.collective]
         inputs = collective.input_bytes(case.payload_bytes, case.group_size)
         outputs = collective.output_bytes(case.payload_bytes, case.group_size)
-        temporary = 0 if collective.is_copy_free else 2 * case.payload_bytes
+        temporary = 0 if collective.is_copy_free_on_cpus else 2 * case.payload_bytes
         if case.clock is Clock.DISPATCH and case.placement == Placement.OUT_OF_PLACE.value:
             # The result of the previous call is released only after the next result exists.
             temporary += outputs
@@ -103,14 +103,14 @@ class JaxBackend(FrameworkBackend):
     def _make_program(
         self, case: Case, injection: Injection | None, values_type: type[ExactValues]
     ) -> JaxProgram:
-        is_virtual = self.device is Device.CPU
-        delay = requested_delay(case, injection)
+        is_virtual = self.device is DeviceClass.CPU
+        delay = delay_injection(case, injection)
         mesh = self.mesh(case)
         program = JaxProgram(
             case,
             mesh,
             is_virtual=is_virtual,
-            is_delayed=delay is not None,
+            has_delay=delay is not None,
             values_type=values_type,
         )
         if delay is not None:
@@ -130,12 +130,12 @@ class JaxBackend(FrameworkBackend):
     def record_profile(self, folder: Path) -> Iterator[RecordingReader]:
         from . import profile
 
-        with versions.recording(folder, self.device):
+        with versions.record_block(folder, self.device):
             yield partial(profile.read_collectives, folder)
 
 
 def describe_devices(
-    device: Device,
+    device: DeviceClass,
     devices: Sequence[Any],
     *,
     processes: int | None = None,
@@ -150,18 +150,18 @@ def describe_devices(
         hosts: the number of hosts; None if each process runs on a different host.
 
     """
-    is_virtual = device is Device.CPU
+    is_virtual = device is DeviceClass.CPU
     processes = jax.process_count() if processes is None else processes
     return DeviceSet(
         device=device,
         device_kind=host.cpu_model() if is_virtual else devices[0].device_kind,
         ranks=len(devices),
         any_ranks=is_virtual,
-        program=f"{PROGRAM}-{_BUFFERS[device]}",
+        program=f"{PROGRAM_NAME}-{_BUFFER_WORDS[device]}",
         allocator=_allocator_setting(device),
         strategies={"default": "psum", "psum": "psum"},
         clocks=usable_clocks(device, has_readable_profiler=versions.has_readable_profiler()),
-        mesh=_torus_text(devices) if device is Device.TPU else "",
+        mesh=_torus_extents(devices) if device is DeviceClass.TPU else "",
         cores=host.usable_cores() if is_virtual else None,
         processes=processes,
         hosts=hosts or processes,
@@ -180,17 +180,17 @@ def make_mesh(case: Case, devices: Sequence[Any]) -> Mesh:
     used = list(devices[: case.ranks])
     if not case.axes:
         return Mesh(np.array(used), ("ranks",))
-    axes, parts = axis_extents(case.mesh), count_outer_parts(case.mesh)
+    axes, parts = axis_extents(case.mesh), count_device_groups(case.mesh)
     shape = tuple(axes.values())
     if parts == 1:
         return Mesh(mesh_utils.create_device_mesh(shape, used), tuple(axes))
-    return Mesh(_arrange_by_host(used, parts).reshape(shape), tuple(axes))
+    return Mesh(_arrange_in_rows(used, parts).reshape(shape), tuple(axes))
 
 
-def _arrange_by_host(devices: Sequence[Any], process_count: int) -> Any:
+def _arrange_in_rows(devices: Sequence[Any], row_count: int) -> Any:
     """Arrange devices in rows of equal length, so that no process and no slice is in two rows.
 
-    A slice is a set of TPUs that are linked without the network of the hosts. `process_count` is
+    A slice is a set of TPUs that are linked without the network of the hosts. `row_count` is
     the number of rows, although a row may have several processes. Returns a numpy array with the
     rows one after the other. Raises MeasuringError UNAVAILABLE if such rows are impossible.
     """
@@ -198,15 +198,13 @@ def _arrange_by_host(devices: Sequence[Any], process_count: int) -> Any:
     order = sorted(
         devices, key=lambda device: (_slice_index(device), device.process_index, device.id)
     )
-    size = len(devices) // process_count
+    size = len(devices) // row_count
     rows = [order[begin : begin + size] for begin in range(0, len(order), size)]
     if any(len(set(map(_slice_index, row))) > 1 for row in rows):
         slices = len(set(map(_slice_index, devices)))
-        raise unavailable(f"{slices} slices are not {process_count} equal parts of the mesh")
-    if any(
-        len({device.process_index for device in row}) * process_count != processes for row in rows
-    ):
-        raise unavailable(f"{processes} processes are not {process_count} equal parts of the mesh")
+        raise unavailable(f"{slices} slices are not {row_count} equal parts of the mesh")
+    if any(len({device.process_index for device in row}) * row_count != processes for row in rows):
+        raise unavailable(f"{processes} processes are not {row_count} equal parts of the mesh")
     return np.concatenate([mesh_utils.create_device_mesh((size,), row) for row in rows])
 
 
@@ -221,18 +219,18 @@ def jax_package_versions() -> dict[str, str]:
     return package_versions("jax", "jaxlib", "libtpu", *cuda)
 
 
-def _allocator_setting(device: Device) -> str:
+def _allocator_setting(device: DeviceClass) -> str:
     """Return the word that protocols have for how memory of a class of device is allocated.
 
     On accelerators, ``preallocated`` if JAX takes most memory at its start, otherwise ``grown``.
     """
-    if device is Device.CPU:
+    if device is DeviceClass.CPU:
         return process.allocator_setting()
     is_preallocated = os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE") != "false"
     return "preallocated" if is_preallocated else "grown"
 
 
-def _torus_text(devices: Sequence[Any]) -> str:
+def _torus_extents(devices: Sequence[Any]) -> str:
     """Return the numbers of TPUs along the axes of the torus of `devices`, such as ``2x4``."""
     coordinates = [device.coords for device in devices]
     extents = [max(axis) - min(axis) + 1 for axis in zip(*coordinates)]
@@ -254,7 +252,7 @@ class JaxAllGather:
         mesh = Mesh(np.array([first[index] for index in sorted(first)]), ("processes",))
         self._by_process = NamedSharding(mesh, PartitionSpec("processes"))
         # XLA adds an all-gather to this identity function, because its result is on all devices.
-        self._gather = jax.jit(lambda rows: rows, out_shardings=NamedSharding(mesh, EVERYWHERE))
+        self._gather = jax.jit(lambda rows: rows, out_shardings=NamedSharding(mesh, REPLICATED))
 
     def __call__(self, words: Sequence[int]) -> list[list[int]]:
         """Return the `words` of each process, in the order of the processes' indices."""

@@ -29,21 +29,21 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case
 from busbw.model.machine import axis_names
-from busbw.model.words import MIB, Clock, Device, Placement
+from busbw.model.words import MIB, Clock, DeviceClass, Placement
 
 from ..values import ExactValues
 from . import lowerings, versions
 from .injection import run_busy_loop
 
 # The sharding of values that are equal on all devices.
-EVERYWHERE = PartitionSpec()
+REPLICATED = PartitionSpec()
 
 # Above this payload the loop's body on the CPU has two collectives instead of four, because each
 # collective takes long compared with the overhead of a turn.
-_LARGE_BYTES = 16 * MIB
+_LARGE_PAYLOAD_BYTES = 16 * MIB
 
 # The largest payload that XLA for GPUs may reduce by its own kernel, from jaxlib 0.11.2 on.
-_KERNEL_BYTES = 4 * MIB
+_MAX_OWN_KERNEL_BYTES = 4 * MIB
 
 # A function that runs a collective: it takes the input of a rank, and returns the rank's result.
 _Operation = Callable[[Any], Any]
@@ -60,9 +60,9 @@ class ProgramForm:
         element_counts: The number of elements of each buffer on a rank.
         result_index: The index of the returned buffer that holds the result.
         iterations_per_turn: The number of collectives in the loop's body, 0 without a loop.
-        is_donated: Whether a call consumes its buffers, so that the next call needs the buffers
-            that this call returned.
-        is_delayed: Whether a busy loop, the injected delay, follows each collective.
+        donates_buffers: Whether a call consumes its buffers, so that the next call needs the
+            buffers that this call returned.
+        has_delay: Whether a busy loop, the injected delay, follows each collective.
 
     """
 
@@ -70,8 +70,8 @@ class ProgramForm:
     element_counts: tuple[int, ...]
     result_index: int
     iterations_per_turn: int
-    is_donated: bool = True
-    is_delayed: bool = False
+    donates_buffers: bool = True
+    has_delay: bool = False
 
     def buffer_shapes(self, case: Case, mesh: Mesh) -> list[jax.ShapeDtypeStruct]:
         """Return the shape, the dtype and the sharding of each buffer over all ranks of `mesh`."""
@@ -86,11 +86,11 @@ class ProgramForm:
 
         The result is a `jax.stages.Lowered`.
         """
-        number = jax.ShapeDtypeStruct((), np.int32, sharding=NamedSharding(mesh, EVERYWHERE))
-        loop_counts = (number, number) if self.is_delayed else number
+        index_in_turn = jax.ShapeDtypeStruct((), np.int32, sharding=NamedSharding(mesh, REPLICATED))
+        loop_counts = (index_in_turn, index_in_turn) if self.has_delay else index_in_turn
         arguments = [loop_counts, *self.buffer_shapes(case, mesh)]
-        out_specs = (EVERYWHERE, *[PartitionSpec(mesh.axis_names)] * len(self.element_counts))
-        donated = range(1, len(arguments)) if self.is_donated else ()
+        out_specs = (REPLICATED, *[PartitionSpec(mesh.axis_names)] * len(self.element_counts))
+        donated = range(1, len(arguments)) if self.donates_buffers else ()
         return lower_over_mesh(mesh, self.function, arguments, out_specs, tuple(donated))
 
 
@@ -99,9 +99,9 @@ def choose_program_form(
     axes: tuple[str, ...],
     max_exact_iterations: int,
     *,
-    device: Device,
+    device: DeviceClass,
     is_virtual: bool,
-    is_delayed: bool = False,
+    has_delay: bool = False,
 ) -> ProgramForm:
     """Return the form of the program that measures a case: its function and its buffers.
 
@@ -111,7 +111,7 @@ def choose_program_form(
         max_exact_iterations: the largest number of chained iterations with exact values.
         device: the class of device.
         is_virtual: whether the devices are parts of a CPU.
-        is_delayed: whether a busy loop, the injected delay, follows each collective.
+        has_delay: whether a busy loop, the injected delay, follows each collective.
 
     """
     element_bytes = jnp.dtype(case.dtype).itemsize
@@ -123,9 +123,9 @@ def choose_program_form(
     if case.clock is Clock.DISPATCH:
         single = partial(_run_once, operation)
         return ProgramForm(
-            single, (inputs,), result_index=0, iterations_per_turn=0, is_donated=in_place
+            single, (inputs,), result_index=0, iterations_per_turn=0, donates_buffers=in_place
         )
-    per_cpu_turn = 2 if max_exact_iterations < 4 or case.payload_bytes > _LARGE_BYTES else 4
+    per_cpu_turn = 2 if max_exact_iterations < 4 or case.payload_bytes > _LARGE_PAYLOAD_BYTES else 4
     body: Callable[..., tuple[Any, ...]]
     counts: tuple[int, ...]
     if not in_place:
@@ -135,12 +135,12 @@ def choose_program_form(
         body, counts, index, per_turn = _run_between_buffers, (inputs, inputs), 0, per_cpu_turn
     else:
         body, counts, index, per_turn = _run_in_place, (inputs,), 0, 1
-        if device is Device.GPU and case.payload_bytes <= _KERNEL_BYTES:
+        if device is DeviceClass.GPU and case.payload_bytes <= _MAX_OWN_KERNEL_BYTES:
             per_turn = min(2, max(1, max_exact_iterations))
     function = partial(
-        run_chain, partial(body, operation), iterations_per_turn=per_turn, is_delayed=is_delayed
+        run_chain, partial(body, operation), iterations_per_turn=per_turn, has_delay=has_delay
     )
-    return ProgramForm(function, counts, index, per_turn, is_delayed=is_delayed)
+    return ProgramForm(function, counts, index, per_turn, has_delay=has_delay)
 
 
 def _run_once(operation: _Operation, turns: jax.Array, values: jax.Array) -> tuple[Any, ...]:
@@ -149,15 +149,15 @@ def _run_once(operation: _Operation, turns: jax.Array, values: jax.Array) -> tup
 
 
 def _run_between_buffers(
-    operation: _Operation, number: int, first_buffer: Any, second_buffer: Any
+    operation: _Operation, index_in_turn: int, first_buffer: Any, second_buffer: Any
 ) -> tuple[Any, ...]:
-    """Run a collective from the first buffer to the second or, if `number` is odd, back.
+    """Run a collective from the first buffer to the second or, if `index_in_turn` is odd, back.
 
-    `number` is the index of the collective in its turn of the loop. Returns both buffers.
+    `index_in_turn` is the index of the collective in its turn of the loop. Returns both buffers.
     """
     return (
         (first_buffer, operation(first_buffer))
-        if number % 2 == 0
+        if index_in_turn % 2 == 0
         else (operation(second_buffer), second_buffer)
     )
 
@@ -182,31 +182,31 @@ def run_chain(
     loop_counts: Any,
     *buffers: Any,
     iterations_per_turn: int = 1,
-    is_delayed: bool = False,
+    has_delay: bool = False,
 ) -> tuple[Any, ...]:
     """Run a chain of collectives on a rank, one after the other in a loop.
 
     Args:
-        body: runs a collective, as ``body(number, *buffers)``, and returns the buffers. ``number``
-            is the index of the collective in its turn of the loop, from 0 on.
-        loop_counts: the number of turns. With `is_delayed` a pair: the number of turns, and the
+        body: runs a collective, as ``body(number, *buffers)``, and returns the buffers.
+            ``index_in_turn`` is the index of the collective in its turn of the loop, from 0 on.
+        loop_counts: the number of turns. With `has_delay` a pair: the number of turns, and the
             number of steps of the busy loop that follows each collective.
         buffers: the buffers with the starting values.
         iterations_per_turn: the number of collectives in each turn.
-        is_delayed: whether a busy loop follows each collective.
+        has_delay: whether a busy loop follows each collective.
 
     Returns:
         A tuple of the number of turns that ran, which the caller checks, and the buffers.
 
     """
-    turns, busy_steps = loop_counts if is_delayed else (loop_counts, 0)
+    turns, busy_steps = loop_counts if has_delay else (loop_counts, 0)
 
     def run_turn(state: tuple[Any, ...]) -> tuple[Any, ...]:
         count, *values = state
         zero: Any = 0
-        for number in range(iterations_per_turn):
-            values = [*body(number, *values)]
-            zero += run_busy_loop(count + number, busy_steps) if is_delayed else 0
+        for index_in_turn in range(iterations_per_turn):
+            values = [*body(index_in_turn, *values)]
+            zero += run_busy_loop(count + index_in_turn, busy_steps) if has_delay else 0
         return count + 1 + zero, *values
 
     start = (jnp.zeros_like(turns), *buffers)
@@ -257,7 +257,7 @@ def case_axes(case: Case, mesh: Mesh) -> tuple[str, ...]:
     return axis_names(case.axes) if case.axes else tuple(mesh.axis_names)
 
 
-def lower_case_program(case: Case, mesh: Mesh, device: Device) -> tuple[Any, int]:
+def lower_case_program(case: Case, mesh: Mesh, device: DeviceClass) -> tuple[Any, int]:
     """Return the program of a case, lowered for accelerators that need not be attached.
 
     The program is the same as the program that is measured on such accelerators. `mesh` is a mesh

@@ -17,7 +17,7 @@ from busbw.model.case import Case
 from busbw.model.launch import Injection
 from busbw.model.words import Clock, InjectionKind
 
-from ..base import AllGather, slowest_process_s, unavailable
+from ..base import AllGather, slowest_process_time_s, unavailable
 
 if TYPE_CHECKING:
     from .program import JaxProgram
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 # The number of steps of the busy loop that are timed together.
 _CALIBRATING_STEPS = 100_000
 # The number of measurements of a time, of which the shortest is used.
-_TRIES = 3
+_REPETITIONS = 3
 # A chain that takes less time than this is too short to find the time of a collective.
-_CALIBRATING_S = 0.01
+_MIN_CHAIN_S = 0.01
 
 
 def run_busy_loop(start: jax.Array, steps: Any) -> Any:
@@ -47,7 +47,7 @@ def run_busy_loop(start: jax.Array, steps: Any) -> Any:
     return (jax.lax.fori_loop(0, steps, run_step, first) == 0).astype(start.dtype)
 
 
-def requested_delay(case: Case, injection: Injection | None) -> Injection | None:
+def delay_injection(case: Case, injection: Injection | None) -> Injection | None:
     """Return `injection` if it is a delay, and None if it is another loss or None.
 
     Raises MeasuringError UNAVAILABLE if the clock of the case does not time delays.
@@ -71,7 +71,7 @@ def calibrate_delay(
 ) -> None:
     """Set the `delay_steps` of a program so that its busy loop takes about the requested delay.
 
-    The real delay is measured later, by `delayed_ratio`.
+    The real delay is measured later, by `measure_injected_ratio`.
 
     Args:
         program: the program, which is timed without the delay.
@@ -88,10 +88,10 @@ def calibrate_delay(
 
     def fastest_chain_s(iterations: int) -> float:
         """Time a few chains of `iterations`, and return the time of the fastest chain."""
-        return min(_time_call(program, iterations, all_gather) for _ in range(_TRIES))
+        return min(_time_call(program, iterations, all_gather) for _ in range(_REPETITIONS))
 
     iterations = program.iterations_per_turn
-    while 2 * iterations <= program.max_iterations and fastest_chain_s(iterations) < _CALIBRATING_S:
+    while 2 * iterations <= program.max_iterations and fastest_chain_s(iterations) < _MIN_CHAIN_S:
         iterations *= 2
     without_s = (fastest_chain_s(iterations) - fastest_chain_s(0)) / iterations
     if without_s <= 0:
@@ -99,7 +99,7 @@ def calibrate_delay(
             f"a delay's length cannot be found here: a chain of {iterations} takes no longer than "
             "an empty call; repeat it on an idle machine, or with a larger payload"
         )
-    step_s = slowest_process_s(all_gather, _time_busy_step()) * max(1.0, ranks_per_core)
+    step_s = slowest_process_time_s(all_gather, _time_busy_step()) * max(1.0, ranks_per_core)
     program.delay_steps = max(1, round(injection.delay_s(without_s) / step_s))
 
 
@@ -113,7 +113,7 @@ def _time_call(program: JaxProgram, iterations: int, all_gather: AllGather) -> f
     all_gather([0.0])
     begun_s = time.perf_counter()
     program.run(iterations)
-    return slowest_process_s(all_gather, time.perf_counter() - begun_s)
+    return slowest_process_time_s(all_gather, time.perf_counter() - begun_s)
 
 
 def _time_busy_step() -> float:
@@ -122,7 +122,7 @@ def _time_busy_step() -> float:
     start, steps = jnp.int32(0), jnp.int32(_CALIBRATING_STEPS)
     jax.block_until_ready(compiled(start, steps))
     tries_s = []
-    for _ in range(_TRIES):
+    for _ in range(_REPETITIONS):
         begun_s = time.perf_counter()
         jax.block_until_ready(compiled(start, steps))
         tries_s.append(time.perf_counter() - begun_s)

@@ -15,7 +15,7 @@ def read_collectives(folder: Path, end_by_begin: Mapping[str, str]) -> list[Time
     """Return the collectives in the recordings of JAX's profiler below `folder`.
 
     `end_by_begin` maps the name of the instruction that begins a collective to the name of the
-    instruction that ends the collective, as `Program.timed_instructions` does.
+    instruction that ends the collective, as `Program.end_by_begin_instruction` does.
     """
     events = [
         event

@@ -17,16 +17,16 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from busbw.model.case import Case
-from busbw.model.words import MIB, Device
+from busbw.model.words import MIB, DeviceClass
 
 from ..base import wrong_world
 from ..framework import Chain
 from ..hlo import module as hlo
 from ..hlo import proof
-from ..recordings import timed_instructions
+from ..recordings import map_begin_to_end
 from ..values import ExactValues, array_at
 from .collective import (
-    EVERYWHERE,
+    REPLICATED,
     ProgramForm,
     case_axes,
     choose_program_form,
@@ -49,7 +49,7 @@ class JaxProgram(Chain):
         case: the case.
         mesh: the mesh of devices, with a device for each rank.
         is_virtual: whether the devices are parts of a CPU, and use the memory of the host.
-        is_delayed: whether a busy loop, the injected delay, follows each collective.
+        has_delay: whether a busy loop, the injected delay, follows each collective.
         values_type: the class that makes the starting values and the exact results.
 
     Attributes:
@@ -66,7 +66,7 @@ class JaxProgram(Chain):
         mesh: Mesh,
         *,
         is_virtual: bool,
-        is_delayed: bool = False,
+        has_delay: bool = False,
         values_type: type[ExactValues] = ExactValues,
     ) -> None:
         devices = set(mesh.devices.flat)
@@ -74,31 +74,31 @@ class JaxProgram(Chain):
             raise wrong_world(f"{len(devices)} devices take part, expected {case.ranks}")
         values = values_type(case, jnp.dtype(case.dtype))
         max_exact, axes = values.max_exact_iterations(), case_axes(case, mesh)
-        device = Device(mesh.devices.flat[0].platform)
+        device = DeviceClass(mesh.devices.flat[0].platform)
         form = choose_program_form(
-            case, axes, max_exact, device=device, is_virtual=is_virtual, is_delayed=is_delayed
+            case, axes, max_exact, device=device, is_virtual=is_virtual, has_delay=has_delay
         )
         super().__init__(case, values)
         self._form, self._mesh = form, mesh
         self.iterations_per_turn = max(1, form.iterations_per_turn)
         self.max_iterations = self.longest_chain(max_exact)
         self._shapes = form.buffer_shapes(case, mesh)
-        self._start = None if is_virtual else _compile_start_program(case, mesh, form, values)
+        self._write_start = None if is_virtual else _compile_start_program(case, mesh, form, values)
         has_device_check = not is_virtual and values_type is ExactValues
         self._ranks_with_right_result = (
             _compile_device_check(case, mesh, values) if has_device_check else None
         )
         self._peak_before_bytes = self._highest_peak_bytes()
-        self._everywhere = NamedSharding(mesh, EVERYWHERE)
+        self._replicated = NamedSharding(mesh, REPLICATED)
         begun_s = time.perf_counter()
         self._call = form.lower(case, mesh).compile()
         self.compile_s = time.perf_counter() - begun_s
         self.compiled_memory_bytes = _compiled_memory_bytes(self._call)
         text = self._call.as_text()
         self.proof = proof.prove(
-            text, proof.ExpectedLoop(case, self.iterations_per_turn, device, is_delayed)
+            text, proof.ExpectedLoop(case, self.iterations_per_turn, device, has_delay)
         )
-        self.timed_instructions = timed_instructions(hlo.read_module(text))
+        self.end_by_begin_instruction = map_begin_to_end(hlo.read_module(text))
 
     def release_memory(self) -> None:
         self.inputs = self.result = None
@@ -122,13 +122,13 @@ class JaxProgram(Chain):
 
     def _write_draw(self, draw: int) -> None:
         self.inputs = self.inputs or self._new_buffers()
-        if self._start is not None:
-            self.inputs = self._start(draw, *self.inputs)
+        if self._write_start is not None:
+            self.inputs = self._write_start(draw, *self.inputs)
         jax.block_until_ready(self.inputs)
-        if self._start is None:
+        if self._write_start is None:
             shards = self._shards_by_rank(self.inputs[0]).items()
             # A virtual device uses its memory only during a call, so the host may write to it now.
-            self.values.write_ranks(
+            self.values.write_starting_values(
                 draw,
                 {
                     rank: array_at(shard.unsafe_buffer_pointer(), shard.size, shard.dtype)
@@ -156,12 +156,12 @@ class JaxProgram(Chain):
 
     def _run_and_count_turns(self, iterations: int) -> tuple[Any, Any]:
         loop_counts = self._replicate(iterations // self.iterations_per_turn)
-        if self._form.is_delayed:
+        if self._form.has_delay:
             busy_steps = self.delay_steps if self.is_injecting else 0
             loop_counts = loop_counts, self._replicate(busy_steps)
         counted, *buffers = self._call(loop_counts, *self.inputs)
         jax.block_until_ready(buffers)
-        if self._form.is_donated:
+        if self._form.donates_buffers:
             self.inputs = tuple(buffers)
         return counted, buffers[self._form.result_index]
 
@@ -176,7 +176,7 @@ class JaxProgram(Chain):
 
     def _replicate(self, number: int) -> Any:
         """Return `number` as an integer of 32 bits that each device of the mesh has."""
-        return put_on_devices(np.array(number, np.int32), self._everywhere)
+        return put_on_devices(np.array(number, np.int32), self._replicated)
 
     def _compare_results(self, draw: int, iterations: int) -> int:
         """Compare the results on the ranks of this process with the exact results of the chain.
@@ -192,7 +192,7 @@ class JaxProgram(Chain):
             raise wrong_world(f"the result is on {len(shards)} devices, expected {count}")
         right = check(draw, iterations, self.result) if check else frozenset()
         doubtful = {rank: np.asarray(shard) for rank, shard in shards.items() if rank not in right}
-        self.values.check_ranks(draw, iterations, doubtful)
+        self.values.check_results(draw, iterations, doubtful)
         return sum(int(shard.size) for shard in shards.values())
 
     def _first_rank_result(self) -> tuple[int, Any]:
@@ -224,7 +224,7 @@ def _compile_start_program(
     sharding = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
     # `draws` has the starting values of all draws, of the shape (blocks, period) on each rank. The
     # inputs of extensions come last, so that their numbers -1, -2 and so on are their indices.
-    numbers = [*range(values.draw_count), *range(-len(values.first_calls), 0)]
+    numbers = [*range(values.draw_count), *range(-len(values.first_call_readers), 0)]
     draws = [
         put_on_devices(
             np.stack([values.starting_values(rank, number) for rank in range(case.ranks)]), sharding
@@ -263,7 +263,7 @@ def _compile_device_check(
 
     shapes = [
         jax.ShapeDtypeStruct(shape, case.dtype, sharding=sharding)
-        for shape in (expected_results(0, 1).shape, (case.ranks * values.result_element_count,))
+        for shape in (expected_results(0, 1).shape, (case.ranks * values.elements_per_result,))
     ]
     compiled = lower_over_mesh(mesh, _count_wrong_chunks, shapes, sharding.spec).compile()
 

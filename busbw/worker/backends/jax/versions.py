@@ -1,8 +1,8 @@
 """Hides the differences between versions of JAX from the other modules of this folder.
 
-Each function of this module does the same with every version from `OLDEST` on. A feature that an
-old version lacks is left out. The proof and the check of values do not depend on the version, and
-no function of this module is called while a clock runs.
+Each function of this module does the same with every version from `OLDEST_VERSION` on. A feature
+that an old version lacks is left out. The proof and the check of values do not depend on the
+version, and no function of this module is called while a clock runs.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from typing import Any
 
 import jax
 
-from busbw.model.machine import ClusterMember
-from busbw.model.words import Device
+from busbw.model.machine import GroupMember
+from busbw.model.words import DeviceClass
 
 from ..base import first_line, unavailable
 from ..framework import check_version, is_older
 
 # The oldest version of JAX that busbw measures.
-OLDEST = "0.5.0"
+OLDEST_VERSION = "0.5.0"
 
 # Settings of JAX's profiler by the class of device. SparseCores are not recorded: their events fill
 # the same buffers, so that recordings lacked collectives. A collective that a SparseCore runs has
 # its begin and its end on the TensorCore.
-_PROFILER_SETTINGS: Mapping[Device | None, Mapping[str, str | int]] = {
-    Device.TPU: {
+_PROFILER_SETTINGS: Mapping[DeviceClass | None, Mapping[str, str | int]] = {
+    DeviceClass.TPU: {
         "tpu_trace_mode": "TRACE_ONLY_XLA",
         "tpu_num_sparse_cores_to_trace": 0,
         "tpu_num_sparse_core_tiles_to_trace": 0,
@@ -39,7 +39,7 @@ _PROFILER_SETTINGS: Mapping[Device | None, Mapping[str, str | int]] = {
 
 # The oldest version whose compilation cache is used. With jaxlib 0.6.0, the loop of a program for
 # the CPU that is loaded from the cache runs no iteration. Older versions were not tried.
-_OLDEST_CACHE = "0.6.1"
+_OLDEST_VERSION_WITH_CACHE = "0.6.1"
 
 # Seconds to wait for the other processes of a group. The driver's own timeout is longer, so that
 # this error is the reported error.
@@ -47,24 +47,24 @@ _JOIN_S = 120
 
 
 def check_framework_version() -> None:
-    """Raise MeasuringError UNAVAILABLE if the imported JAX is older than `OLDEST`."""
-    check_version("jax", jax.__version__, OLDEST)
+    """Raise MeasuringError UNAVAILABLE if the imported JAX is older than `OLDEST_VERSION`."""
+    check_version("jax", jax.__version__, OLDEST_VERSION)
 
 
 def use_compilation_cache(folder: str) -> None:
     """Have JAX store compiled programs in `folder`, for later processes of the session.
 
     JAX then loads a program from the folder if the program, the compiler's options and the versions
-    are the same. Do nothing with a JAX older than `_OLDEST_CACHE`.
+    are the same. Do nothing with a JAX older than `_OLDEST_VERSION_WITH_CACHE`.
     """
-    if is_older(jax.__version__, _OLDEST_CACHE):
+    if is_older(jax.__version__, _OLDEST_VERSION_WITH_CACHE):
         return
     jax.config.update("jax_compilation_cache_dir", folder)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
-def join_group(member: ClusterMember, local_ranks: int | None) -> None:
+def join_group(member: GroupMember, local_ranks: int | None) -> None:
     """Join this process to its group of processes, by `jax.distributed.initialize`.
 
     Call this function before JAX opens its devices. Because the class of device is not known yet,
@@ -165,7 +165,7 @@ def has_readable_profiler() -> bool:
 
 
 @contextlib.contextmanager
-def recording(folder: Path, device: Device | None) -> Iterator[None]:
+def record_block(folder: Path, device: DeviceClass | None) -> Iterator[None]:
     """Record the `with` block with JAX's profiler, into files in `folder`.
 
     Calls of Python are not recorded. The profiler gets special settings for the class of device

@@ -6,8 +6,8 @@ import contextlib
 import sys
 from collections.abc import Iterator
 
-from busbw.model.machine import ClusterMember
-from busbw.model.words import Device
+from busbw.model.machine import GroupMember
+from busbw.model.words import DeviceClass
 
 from ..base import Backend
 from ..framework import check_version
@@ -18,16 +18,16 @@ OLDEST = "2.16"
 # Packages that TensorFlow imports if they are installed, but that no worker needs: Keras, which
 # imports scikit-learn, and JAX for the converter of TFLite. A start takes 4.7 s of CPU time, of
 # which these packages take 1.7 s.
-_UNUSED = ("jax", "jaxlib", "keras", "sklearn")
+_UNNEEDED_PACKAGES = ("jax", "jaxlib", "keras", "sklearn")
 
 
-def load(device: Device | None, ranks: int | None, member: ClusterMember | None) -> Backend:
+def load(device: DeviceClass | None, ranks: int | None, member: GroupMember | None) -> Backend:
     """Import TensorFlow, open its devices, and return the back end.
 
     `busbw.worker.backends.load` explains the parameters. Raises MeasuringError UNAVAILABLE if
     TensorFlow is too old, or if this process cannot join its group.
     """
-    with _hide_packages(_UNUSED):
+    with _hide_packages(_UNNEEDED_PACKAGES):
         import tensorflow as tf
     check_version("tensorflow", tf.__version__, OLDEST)
     from .backend import TensorflowBackend

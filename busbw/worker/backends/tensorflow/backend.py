@@ -18,8 +18,8 @@ import tensorflow as tf
 
 from busbw.model.case import Case
 from busbw.model.launch import Injection
-from busbw.model.machine import VIRTUAL_RANKS, ClusterMember, DeviceSet
-from busbw.model.words import Device, InjectionKind, Placement
+from busbw.model.machine import DEFAULT_VIRTUAL_RANKS, DeviceSet, GroupMember
+from busbw.model.words import DeviceClass, InjectionKind, Placement
 from busbw.worker import host, process
 
 from ..base import MeasuringError, RecordingReader, first_line, unavailable
@@ -31,14 +31,14 @@ from .program import TensorflowProgram, make_strategy
 PROGRAM = "outer-loop2"
 
 # The seconds to wait after a result, until TensorFlow's profiler has written the end of each event.
-_EVENTS_END_S = 0.5
+_EVENT_END_WAIT_S = 0.5
 
 # The strategies for each class of device, the default first. In a group of processes only the
 # default can be chosen (`CommunicationOptions`).
 _STRATEGIES = {
-    Device.CPU: ("ring", "reduction_to_one_device", "hierarchical_copy"),
-    Device.GPU: ("collective_nccl", "nccl", "reduction_to_one_device", "hierarchical_copy"),
-    Device.TPU: ("tpu",),
+    DeviceClass.CPU: ("ring", "reduction_to_one_device", "hierarchical_copy"),
+    DeviceClass.GPU: ("collective_nccl", "nccl", "reduction_to_one_device", "hierarchical_copy"),
+    DeviceClass.TPU: ("tpu",),
 }
 
 
@@ -51,7 +51,7 @@ class TensorflowBackend(FrameworkBackend):
     leaves_reference_cycles = True
 
     def __init__(
-        self, device: Device | None, ranks: int | None, member: ClusterMember | None = None
+        self, device: DeviceClass | None, ranks: int | None, member: GroupMember | None = None
     ) -> None:
         super().__init__(device, member)
         self.allocator_keeps_memory = _allocator_keeps_memory()
@@ -63,10 +63,10 @@ class TensorflowBackend(FrameworkBackend):
         local_ranks = (ranks or self._processes) // self._processes
         if member is None:
             # The CPU must be split into virtual devices before TensorFlow runs any operation.
-            virtual = [tf.config.LogicalDeviceConfiguration()] * (ranks or VIRTUAL_RANKS)
+            virtual = [tf.config.LogicalDeviceConfiguration()] * (ranks or DEFAULT_VIRTUAL_RANKS)
             cpu = tf.config.list_physical_devices("CPU")[0]
             tf.config.set_logical_device_configuration(cpu, virtual)
-        elif local_ranks == 1 or _is_on_gpus(device):
+        elif local_ranks == 1 or _measures_gpus(device):
             self._group_strategy = _join_group(member, device, local_ranks)
             self._gather_from_all = TensorflowAllGather(self._group_strategy, local_ranks)
         else:
@@ -78,14 +78,14 @@ class TensorflowBackend(FrameworkBackend):
     def _gather_words(self, words: Sequence[int]) -> Sequence[Sequence[int]]:
         return self._gather_from_all(words)
 
-    def _find_devices(self, device: Device) -> DeviceSet:
+    def _describe_devices(self, device: DeviceClass) -> DeviceSet:
         if self._refusal_reason:
             raise unavailable(self._refusal_reason)
         group = self._group_strategy
-        if group is not None and device is Device.TPU:
+        if group is not None and device is DeviceClass.TPU:
             raise unavailable("TensorFlow reaches TPUs in one process only")
         names = _logical_device_names(device)
-        is_virtual = device is Device.CPU
+        is_virtual = device is DeviceClass.CPU
         strategies = _STRATEGIES[device] if self._processes == 1 else _STRATEGIES[device][:1]
         return DeviceSet(
             device=device,
@@ -122,7 +122,7 @@ class TensorflowBackend(FrameworkBackend):
     ) -> TensorflowProgram:
         if injection is not None and injection.extra is InjectionKind.DELAY:
             raise unavailable("TensorFlow's program cannot do a delay")
-        return TensorflowProgram(case, self.strategy_of(case), values_type)
+        return TensorflowProgram(case, self.strategy_object(case), values_type)
 
     @contextlib.contextmanager
     def record_profile(self, folder: Path) -> Iterator[RecordingReader]:
@@ -135,11 +135,11 @@ class TensorflowBackend(FrameworkBackend):
             yield partial(profile.read_collectives, folder)
             # TensorFlow writes the end of an event later than it returns the result. An event
             # without an end is not recorded.
-            time.sleep(_EVENTS_END_S)
+            time.sleep(_EVENT_END_WAIT_S)
         finally:
             tf.profiler.experimental.stop()
 
-    def strategy_of(self, case: Case) -> Any:
+    def strategy_object(self, case: Case) -> Any:
         """Return the `tf.distribute` strategy object of a case, which is made once in a process.
 
         The object is kept for later cases, because each new object makes further groups of devices
@@ -154,18 +154,22 @@ class TensorflowBackend(FrameworkBackend):
             gc.freeze()
             assert self.device is not None
             names = _logical_device_names(self.device)
-            if len(names) < case.ranks or (self.device is Device.TPU and len(names) > case.ranks):
+            if len(names) < case.ranks or (
+                self.device is DeviceClass.TPU and len(names) > case.ranks
+            ):
                 raise unavailable(f"{case.ranks} ranks requested, {len(names)} devices")
             self._strategies[case.strategy] = make_strategy(case.strategy, names[: case.ranks])
         return self._strategies[case.strategy]
 
 
-def _is_on_gpus(device: Device | None) -> bool:
+def _measures_gpus(device: DeviceClass | None) -> bool:
     """Return whether GPUs are measured; if `device` is None, whether TensorFlow finds GPUs."""
-    return device is Device.GPU or (device is None and bool(tf.config.list_physical_devices("GPU")))
+    return device is DeviceClass.GPU or (
+        device is None and bool(tf.config.list_physical_devices("GPU"))
+    )
 
 
-def _join_group(member: ClusterMember, device: Device | None, local_ranks: int) -> Any:
+def _join_group(member: GroupMember, device: DeviceClass | None, local_ranks: int) -> Any:
     """Join this process to its group, and return a strategy over all processes of the group.
 
     Call this function before TensorFlow runs any operation.
@@ -183,7 +187,7 @@ def _join_group(member: ClusterMember, device: Device | None, local_ranks: int) 
             example because another process is missing.
 
     """
-    is_on_gpus = _is_on_gpus(device)
+    is_on_gpus = _measures_gpus(device)
     if is_on_gpus:
         first = local_ranks * (member.index % member.processes_per_host)
         end = first + local_ranks
@@ -243,13 +247,13 @@ class TensorflowAllGather:
 
 
 @functools.cache
-def _logical_device_names(device: Device) -> list[str]:
+def _logical_device_names(device: DeviceClass) -> list[str]:
     """Return TensorFlow's names of the devices of a class, such as ``/device:CPU:0``.
 
     The result is cached, because listing the devices of a TPU restarts the TPU. Raises
     MeasuringError UNAVAILABLE if TensorFlow finds no device of the class.
     """
-    if device is Device.TPU:
+    if device is DeviceClass.TPU:
         if not tf.config.list_physical_devices("TPU_SYSTEM"):
             raise unavailable("TensorFlow sees no TPU")
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu="local")
@@ -259,11 +263,11 @@ def _logical_device_names(device: Device) -> list[str]:
     return [logical.name for logical in tf.config.list_logical_devices(device.value.upper())]
 
 
-def _device_kind(device: Device) -> str:
+def _device_kind(device: DeviceClass) -> str:
     """Return the name of the chips of a class of device, such as ``NVIDIA H200``."""
-    if device is Device.CPU:
+    if device is DeviceClass.CPU:
         return host.cpu_model()
-    if device is Device.TPU:
+    if device is DeviceClass.TPU:
         return os.environ.get("TPU_ACCELERATOR_TYPE", "TPU")
     first = tf.config.list_physical_devices("GPU")[0]
     return str(tf.config.experimental.get_device_details(first).get("device_name", "GPU"))
@@ -277,13 +281,13 @@ def _allocator_keeps_memory() -> bool:
     return os.environ.get("TF_ENABLE_ONEDNN_OPTS") == "1" and platform.machine() == "x86_64"
 
 
-def _allocator_setting(device: Device) -> str:
+def _allocator_setting(device: DeviceClass) -> str:
     """Return the text that protocols have for how memory of a class of device is allocated.
 
     On accelerators, ``preallocated`` if TensorFlow takes most memory at its start, otherwise
     ``grown``.
     """
-    if device is Device.CPU:
+    if device is DeviceClass.CPU:
         kept = "kept" if _allocator_keeps_memory() else "given-back"
         return f"{process.allocator_setting()}-{kept}"
     growth = os.environ.get("TF_FORCE_GPU_ALLOW_GROWTH") == "true"

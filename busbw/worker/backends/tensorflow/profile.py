@@ -10,7 +10,12 @@ from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 from ..base import TimedCollective
 from ..hlo import module as hlo
-from ..recordings import ProfileEvent, tensorflow_node_runs, timed_collectives, timed_instructions
+from ..recordings import (
+    ProfileEvent,
+    map_begin_to_end,
+    tensorflow_node_runs,
+    timed_collectives,
+)
 
 
 def read_collectives(folder: Path, reducing_nodes: Mapping[str, str]) -> list[TimedCollective]:
@@ -32,7 +37,7 @@ def read_collectives(folder: Path, reducing_nodes: Mapping[str, str]) -> list[Ti
     return [
         collective
         for collective, _ in timed_collectives(
-            [*events, *runs], {**timed_instructions(module), **reducing_nodes}
+            [*events, *runs], {**map_begin_to_end(module), **reducing_nodes}
         )
     ]
 

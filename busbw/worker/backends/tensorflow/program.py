@@ -88,7 +88,7 @@ class TensorflowProgram(Chain):
         executed = proof.record_executed_graphs(lambda: self.run(0))
         self.compile_s = time.perf_counter() - begun_s
         self.proof = proof.prove(case, executed, self._call.graph, local_ranks)
-        self.timed_instructions = proof.reducing_nodes(executed)
+        self.end_by_begin_instruction = proof.reducing_nodes(executed)
 
     def release_memory(self) -> None:
         self.inputs = self.result = self._call = None
@@ -113,7 +113,7 @@ class TensorflowProgram(Chain):
         # A virtual device uses its memory only during a call, so the host may write to it now.
         arrays = (value._numpy() for value in self._local_values(self.inputs))
         buffers = (array_at(array.ctypes.data, array.size, array.dtype) for array in arrays)
-        self.values.write_ranks(draw, dict(enumerate(buffers, start=self._first_rank)))
+        self.values.write_starting_values(draw, dict(enumerate(buffers, start=self._first_rank)))
 
     def _starting_values(self, rank: int, draw: int) -> Any:
         """Return the starting values of a rank in a draw, as a flat tensor of the whole payload.

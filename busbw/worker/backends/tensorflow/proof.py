@@ -40,9 +40,9 @@ _EXPECTED_REDUCTIONS = {
 }
 # The graphs must have a node with such an operation for each rank. A single node is enough for the
 # other operations.
-_ON_EACH_RANK = (_COLLECTIVE, _NCCL)
+_OPS_ON_EACH_RANK = (_COLLECTIVE, _NCCL)
 _REDUCING_OPS = {_COLLECTIVE, _ADDITION, _TPU, _NCCL, "CollectiveReduceV3"}
-_LOOP = "while/"
+_LOOP_PREFIX = "while/"
 
 
 def record_executed_graphs(first_call: Callable[[], None]) -> list[Any]:
@@ -85,7 +85,7 @@ def prove(case: Case, executed_graphs: Sequence[Any], traced_graph: Any, local_r
     _check_operations(case, reductions, local_ranks)
     _check_payload_bytes(case, traced_graph)
     if not is_traced_only:
-        outside = [node.name for node in reductions if not node.name.startswith(_LOOP)]
+        outside = [node.name for node in reductions if not node.name.startswith(_LOOP_PREFIX)]
         if outside and case.clock is not Clock.DISPATCH:
             raise not_a_collective(f"TensorFlow took the reduction out of the loop: {outside[0]}")
         _check_groups(case, reductions, nodes, local_ranks)
@@ -100,7 +100,7 @@ def prove(case: Case, executed_graphs: Sequence[Any], traced_graph: Any, local_r
 
 
 def reducing_nodes(executed_graphs: Sequence[Any]) -> dict[str, str]:
-    """Return the names of the nodes that reduce, in the form of `Program.timed_instructions`.
+    """Return the names of the nodes that reduce, in the form of `Program.end_by_begin_instruction`.
 
     That form maps the instruction that begins a collective to the instruction that ends the
     collective. In TensorFlow a single node begins and ends a collective, so each name is mapped to
@@ -122,7 +122,7 @@ def _check_operations(case: Case, reductions: Sequence[Any], local_ranks: int) -
     operation, expected_hint = _EXPECTED_REDUCTIONS[case.strategy]
     kinds = dict(Counter(node.op for node in reductions))
     hints = {node.attr["communication_hint"].s.decode() for node in reductions}
-    count = local_ranks if operation in _ON_EACH_RANK else max(1, kinds.get(operation, 0))
+    count = local_ranks if operation in _OPS_ON_EACH_RANK else max(1, kinds.get(operation, 0))
     has_type = all(_element_bytes(node) == DTYPES[case.dtype].size_bytes for node in reductions)
     has_hint = not expected_hint or hints == {expected_hint}
     if kinds == {operation: count} and has_hint and has_type:
@@ -172,7 +172,7 @@ def _check_groups(
 
     """
     operation, _ = _EXPECTED_REDUCTIONS[case.strategy]
-    if operation not in _ON_EACH_RANK:
+    if operation not in _OPS_ON_EACH_RANK:
         return
     devices = {node.device for node in reductions}
     if len(devices) != local_ranks:

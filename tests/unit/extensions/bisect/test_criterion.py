@@ -7,6 +7,7 @@ import random
 import pytest
 
 from busbw.extensions.bisect.criterion import Criterion, SessionResult, Status, find_criterion
+from busbw.extensions.bisect.sessions import SessionRunner
 from busbw.model.case import CaseSpec
 from busbw.model.launch import Failure
 from busbw.model.verdict import Verdict
@@ -96,6 +97,15 @@ def test_launches_decide_whether_a_release_shows_less_or_more_than_half_of_the_l
             while criterion.status_of_times(log_ratios) is None:
                 log_ratios += [chance.gauss(level, noise) for _ in range(6)]
             assert criterion.status_of_times(log_ratios) is status
+
+
+def test_a_failure_that_does_not_occur_again_has_a_rate_above_0(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(SessionRunner, "run_alone", lambda runner, *options: PASSES)
+    criterion = Criterion(cases=("x",), outcome=Outcome.FAILED)
+    measured = SessionRunner.measure_failure_rate(object.__new__(SessionRunner), criterion)
+    assert 100 < measured.needed_launch_count < 10_000
 
 
 def test_a_bisection_with_a_rarer_failure_needs_more_launches_before_a_release_is_good() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from busbw.driver.transport import HostError
 from busbw.extensions.cluster import transport
-from busbw.extensions.cluster.transport import ClusterHost
+from busbw.extensions.cluster.transport import HostConnection
 
 
 def test_a_host_that_sends_nothing_is_an_error_and_its_socket_is_never_in_nonblocking_mode(
@@ -19,5 +19,5 @@ def test_a_host_that_sends_nothing_is_an_error_and_its_socket_is_never_in_nonblo
     stream, other_end = socket.socketpair()
     link = Mock(stream=stream, **{"reason.return_value": "it is silent"})
     with stream, other_end, pytest.raises(HostError, match="one: it is silent"):
-        ClusterHost("one", link, ({}, {}))
+        HostConnection("one", link, ({}, {}))
     assert stream.gettimeout() is None

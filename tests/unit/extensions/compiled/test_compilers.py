@@ -12,7 +12,7 @@ from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.local import LocalWorker
 from busbw.extensions.compiled import compilers
-from busbw.extensions.compiled.compilers import Job, ParallelCompiler
+from busbw.extensions.compiled.compilers import CompileJob, ParallelCompiler
 from busbw.extensions.compiled.topologies import topology_of
 from busbw.model.case import Case
 from busbw.model.machine import Protocol
@@ -49,8 +49,11 @@ def compiling(
     )
 
 
-def jobs(count: int) -> list[Job]:
-    return [Job(case=_case(1024 * (number + 1)), topology=V5E, key=KEY) for number in range(count)]
+def jobs(count: int) -> list[CompileJob]:
+    return [
+        CompileJob(case=_case(1024 * (number + 1)), topology=V5E, key=KEY)
+        for number in range(count)
+    ]
 
 
 def _case(payload_bytes: int) -> Case:

@@ -12,7 +12,7 @@ from busbw.extensions.compiled.topologies import (
     parse_topologies,
     topology_of,
 )
-from busbw.model.words import Device
+from busbw.model.words import DeviceClass
 
 KNOWN = [f"{chip.name}:{shape}" for chip in SLICED_CHIPS.values() for shape in chip.shapes]
 KNOWN += [f"{name}:8" for name in GPUS]
@@ -32,7 +32,7 @@ def test_a_topology_of_a_tpu_slice_has_the_ranks_and_the_device_kind_of_its_chip
     name: str, ranks: int, kind: str
 ) -> None:
     topology = topology_of(name)
-    assert (topology.ranks, topology.device_kind, topology.device) == (ranks, kind, Device.TPU)
+    assert (topology.ranks, topology.device_kind, topology.device) == (ranks, kind, DeviceClass.TPU)
     assert topology.layout == name
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.extensions.compiled.compilers import Job
+from busbw.extensions.compiled.compilers import CompileJob
 from busbw.extensions.compiled.judge import program_differences
 from busbw.extensions.compiled.mode import case_on, program_spec
 from busbw.extensions.compiled.topologies import topology_of
@@ -124,7 +124,7 @@ def _answers(
     for name, source in sources.items():
         spec = convert_to(CompileSpec, program_spec("jax", source), topology=topology)
         case, key = case_on(spec, devices)
-        jobs[name] = Job(case=case, key=key, topology=topology_of(topology))
+        jobs[name] = CompileJob(case=case, key=key, topology=topology_of(topology))
     with compilers.compiling() as parallel:
         parallel.cache = cache
         return dict(zip(jobs, parallel.compile_jobs(list(jobs.values()))))

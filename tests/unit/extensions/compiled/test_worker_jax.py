@@ -13,7 +13,7 @@ import pytest
 from busbw.extensions.compiled.topologies import GPUS, topology_of
 from busbw.extensions.compiled.worker import CompiledProgram
 from busbw.model.launch import Failure
-from busbw.model.words import GIB, Device, FailureKind, OutOfMemoryDetection
+from busbw.model.words import GIB, DeviceClass, FailureKind, OutOfMemoryDetection
 from tests.helpers import compilers
 from tests.helpers import frameworks as real
 from tests.helpers.sweep import sweep
@@ -66,8 +66,8 @@ ON_GPUS: Mapping[str, compilers.Wanted] = {
 
 CHAINS = [f"{chip} {size}" for chip in ("v5e", "v6e") for size in SIZES]
 ONE = {"collectives": {"all-reduce": 1}}
-ALONE: Mapping[str, object] = {"around": {}, "around_loop": {}}
-IN_PLACE = {"collectives": {"all-reduce": 2}, "groups": "1x8", "alias_bytes": 2**20, **ALONE}
+NO_GROUP: Mapping[str, object] = {"around": {}, "around_loop": {}}
+IN_PLACE = {"collectives": {"all-reduce": 2}, "groups": "1x8", "alias_bytes": 2**20, **NO_GROUP}
 SHOTS = {name: {"strategy": f"TRITON_{name}_SHOT"} for name in ("ONE", "TWO")}
 
 # Of compiled programs, some attributes.
@@ -88,7 +88,7 @@ OF_GPUS: Mapping[str, Mapping[str, object]] = {
     "two hosts": {"groups": "1x16"},
     "along y": {"groups": "2x4"},
     "out of place": {**ONE, "around": {"copy": 1}},
-    **{name: {"collectives": {hlo: 1}, **ALONE} for name, (hlo, _) in OTHERS.items()},
+    **{name: {"collectives": {hlo: 1}, **NO_GROUP} for name, (hlo, _) in OTHERS.items()},
 }
 
 
@@ -205,7 +205,7 @@ def test_a_compiler_for_a_gpu_topology_describes_the_same_devices_as_jax_on_such
 ) -> None:
     compiler = gpus.compilers[chip]
     assert compiler.devices is not None, compiler.missing
-    assert compiler.devices.device is Device.GPU
+    assert compiler.devices.device is DeviceClass.GPU
     assert compiler.devices.device_kind == topology_of(chip).device_kind
     assert (compiler.devices.ranks, compiler.devices.hosts, compiler.devices.mesh) == (8, 1, "")
     assert compiler.release.startswith("jax-cuda13-pjrt 0.")

@@ -10,7 +10,7 @@ from typing import Any
 from busbw.extensions.compiled.results import CompiledSessionRecord
 from busbw.extensions.page.page import Page, make_page
 from busbw.extensions.program.worker_values import Difference
-from busbw.history.files import Line
+from busbw.history.files import HistoryLine
 from busbw.history.levels import MachineHistory, build_machine_history
 from busbw.model.field_types import moment_text
 from busbw.model.launch import Failure, LaunchId, Measurement
@@ -23,7 +23,7 @@ from tests.helpers import compiled as made_compiled
 from tests.helpers.compiled import program
 from tests.helpers.history_lines import line
 from tests.helpers.results_files import session, verdict
-from tests.unit.history.year import FOLDER, year
+from tests.unit.history.year import BASELINE_FOLDER, year
 
 BEGIN = datetime(2026, 1, 1, 3, tzinfo=UTC)
 SLOW: Mapping[str, Any] = dict(outcome=Outcome.REGRESSED, failed=True, ratio=1.5, limit=1.2)
@@ -88,13 +88,13 @@ def compiled() -> CompiledSessionRecord:
     )
 
 
-def session_line(number: int, **changes: Any) -> Line:
+def session_line(number: int, **changes: Any) -> HistoryLine:
     """Return the line of a case in the session of that day."""
     began = moment_text(BEGIN + timedelta(days=number))
     return line(**{"session": f"{number:016x}", "moment": began, **changes})
 
 
-def machine(*lines: Line) -> MachineHistory:
+def machine(*lines: HistoryLine) -> MachineHistory:
     """Return the history of one machine."""
     return build_machine_history("tpu/4r", lines)
 
@@ -102,7 +102,7 @@ def machine(*lines: Line) -> MachineHistory:
 def changed() -> MachineHistory:
     """Return the history of a case that is slower since a version, and was once out of memory."""
 
-    def of_day(number: int) -> Line:
+    def of_day(number: int) -> HistoryLine:
         level, outcome = (15.0, Outcome.REGRESSED) if number >= 8 else (10.0, Outcome.PASS)
         times_us = tuple(level * (1 + (number + launch) % 3 / 1000) for launch in range(3))
         versions = {"jax": f"0.10.{number // 8}"}
@@ -114,7 +114,7 @@ def changed() -> MachineHistory:
 
 def machine_of_a_year() -> MachineHistory:
     """Return the 357 sessions of a year with planted changes."""
-    return build_machine_history(FOLDER, tuple(year()))
+    return build_machine_history(BASELINE_FOLDER, tuple(year()))
 
 
 def whole_page() -> Page:

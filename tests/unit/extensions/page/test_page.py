@@ -10,7 +10,7 @@ from xml.etree import ElementTree as Tree
 import pytest
 
 from busbw.extensions.page.charts import Chart, draw_png
-from busbw.extensions.page.page import Page, render_html
+from busbw.extensions.page.page import Page, make_page, render_html
 from tests.helpers.sweep import sweep
 from tests.unit.extensions.page import made
 
@@ -58,6 +58,26 @@ def charts_of(page: Page) -> list[Chart]:
 def text() -> str:
     """Return the text of a page with a session and a history."""
     return render_html(made.whole_page())
+
+
+def test_a_page_of_one_session_shows_histories_before_the_table_of_all_cases() -> None:
+    (chapter,) = made.whole_page().chapters
+    headings = [section.heading for section in chapter.sections]
+    assert headings[-4:] == [
+        "History of tpu/4r",
+        "Cases that changed on tpu/4r",
+        "All cases on tpu/4r",
+        "Cases",
+    ]
+
+
+def test_the_page_of_a_history_compares_the_newest_time_of_a_case_with_its_first_times() -> None:
+    times_us = (10, 10, 10, 12)
+    lines = [made.session_line(day, times_us=(time_us,)) for day, time_us in enumerate(times_us)]
+    page = make_page([], [made.machine(*lines)])
+    assert page.title == "Sessions of tpu/4r"
+    assert page.chapters[0].sections[-1].tables[0].rows[0].values["ratio"] == pytest.approx(1.2)
+    assert make_page([], [made.changed()] * 2).title == "Sessions of 2 machines"
 
 
 def test_a_page_loads_no_resource_and_runs_no_script(text: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from busbw.collectives.base import GroupSize
+from busbw.collectives.base import RankGroups
 from busbw.extensions.profiles.recordings import (
     UNKNOWN_KIND,
     RecordedCollective,
@@ -55,7 +55,7 @@ def _extract(name: str) -> list[ProfileEvent]:
     return events
 
 
-ALL, PAIRS = GroupSize(groups=1, size=2), GroupSize(groups=4, size=2)
+ALL, PAIRS = RankGroups(groups=1, size=2), RankGroups(groups=4, size=2)
 VLLM = {
     ("all_reduce", 10 * 2**20, ALL): 129,
     ("all_to_all", 200 * 2**10, ALL): 64,
@@ -153,7 +153,7 @@ def test_the_payload_and_the_groups_of_a_recorded_collective_are_read_from_its_i
     text: str, kind: str, size: int | None, groups: tuple[int, int] | None
 ) -> None:
     result = _only(_event("x.1", long_name=f"%x.1 = {text}"))
-    assert result[:3] == (kind, size, GroupSize(*groups) if groups else None)
+    assert result[:3] == (kind, size, RankGroups(*groups) if groups else None)
 
 
 def test_an_asynchronous_collective_in_a_recording_lasts_from_its_start_to_its_end() -> None:

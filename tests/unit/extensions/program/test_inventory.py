@@ -172,6 +172,11 @@ def _read(
 @pytest.mark.parametrize(
     ("groups", "axes", "ranks"),
     [
+        # The pairs of a permute.
+        ("{{0,1},{1,0},{2,3},{3,2},{4,5},{5,4},{6,7},{7,6}}", "model", 2),
+        ("{{0,2},{2,4},{4,6},{6,0},{1,3},{3,5},{5,7},{7,1}}", "data", 4),
+        ("{{0,3},{3,0}}", "", 2),
+        # The groups of an all-reduce.
         ("{{0,1},{2,3},{4,5},{6,7}}", "model", 2),
         ("[4,2]<=[8]", "model", 2),
         ("[2,4]<=[4,2]T(1,0)", "data", 4),
@@ -187,25 +192,10 @@ def _read(
 def test_the_groups_of_a_listed_collective_are_named_by_the_axes_of_the_mesh(
     groups: str, axes: str, ranks: int
 ) -> None:
-    (use,) = _read(f"%x = f32[1024]{{0}} all-reduce(%p), replica_groups={groups}, to_apply=%add")
+    attribute = "source_target_pairs" if ",0}" in groups else "to_apply=%add, replica_groups"
+    op = "collective-permute" if ",0}" in groups else "all-reduce"
+    (use,) = _read(f"%x = f32[1024]{{0}} {op}(%p), channel_id=1, {attribute}={groups}")
     assert (use.axes, use.ranks) == (axes, ranks)
-
-
-@pytest.mark.parametrize(
-    ("pairs", "axes", "ranks"),
-    [
-        ("{{0,1},{1,0},{2,3},{3,2},{4,5},{5,4},{6,7},{7,6}}", "model", 2),
-        ("{{0,2},{2,4},{4,6},{6,0},{1,3},{3,5},{5,7},{7,1}}", "data", 4),
-        ("{{0,3},{3,0}}", "", 2),
-    ],
-)
-def test_the_pairs_of_a_listed_permute_are_named_by_an_axis_of_the_mesh(
-    pairs: str, axes: str, ranks: int
-) -> None:
-    (use,) = _read(
-        f"%x = f32[1024]{{0}} collective-permute(%p), channel_id=1, source_target_pairs={pairs}"
-    )
-    assert (use.kind, use.axes, use.ranks) == ("permute", axes, ranks)
 
 
 LOOP = """\
@@ -237,40 +227,28 @@ def test_equal_collectives_in_two_branches_are_counted_at_most_once(
 
 
 @pytest.mark.parametrize(
-    ("line", "kind", "payload_bytes"),
+    ("line", "kind", "payload_bytes", "dtype"),
     [
-        ("f32[512]{0} reduce-scatter(%p), GROUPS, dimensions={0}", "reduce_scatter", 4096),
-        ("f32[1024]{0} ragged-all-to-all(%p, %o), GROUPS", "ragged-all-to-all", 4096),
-        ("f32[1024]{0} collective-broadcast(%p), GROUPS", "collective-broadcast", 4096),
-        ("(f32[512]{0}, f32[512]{0}) all-to-all(%p, %o), GROUPS", "all_to_all", 4096),
-        ("u8[1024]{0} all-gather(%p), GROUPS, dimensions={0}", "all_gather", 1024),
-        ("pred[] all-reduce(%p), GROUPS, to_apply=%or", "all_reduce", 1),
-        ("s4[1024]{0} all-gather(%p), GROUPS, dimensions={0}", "all_gather", 512),
+        ("f32[512] reduce-scatter(%p), GROUPS, dimensions={0}", "reduce_scatter", 4096, "float32"),
+        ("f32[1024] ragged-all-to-all(%p, %o), GROUPS", "ragged-all-to-all", 4096, "float32"),
+        ("f32[1024] collective-broadcast(%p), GROUPS", "collective-broadcast", 4096, "float32"),
+        ("(f32[512], f32[512]) all-to-all(%p, %o), GROUPS", "all_to_all", 4096, "float32"),
+        ("u8[1024] all-gather(%p), GROUPS, dimensions={0}", "all_gather", 1024, "uint8"),
+        ("pred[] all-reduce(%p), GROUPS, to_apply=%or", "all_reduce", 1, "bool"),
+        ("s4[1024] all-gather(%p), GROUPS, dimensions={0}", "all_gather", 512, "int4"),
+        ("bf16[8] all-gather(%p), GROUPS, dimensions={0}", "all_gather", 16, "bfloat16"),
+        ("f8e4m3fn[8] all-gather(%p), GROUPS, dimensions={0}", "all_gather", 8, "float8_e4m3fn"),
+        ("u32[8] all-gather(%p), GROUPS, dimensions={0}", "all_gather", 32, "uint32"),
+        ("c64[8] all-gather(%p), GROUPS, dimensions={0}", "all_gather", 64, "complex64"),
+        ("s8[8] all-gather(%p), GROUPS, dimensions={0}", "all_gather", 8, "int8"),
     ],
 )
 def test_the_payload_of_a_listed_collective_is_the_larger_of_its_input_and_output(
-    line: str, kind: str, payload_bytes: int
+    line: str, kind: str, payload_bytes: int, dtype: str
 ) -> None:
+    """Check the dtype, too, whose names are those of numpy and JAX."""
     (use,) = _read("%x = " + line.replace("GROUPS", GROUPS))
-    assert (use.kind, use.payload_bytes) == (kind, payload_bytes)
-
-
-@pytest.mark.parametrize(
-    ("printed", "dtype"),
-    [
-        ("bf16", "bfloat16"),
-        ("f8e4m3fn", "float8_e4m3fn"),
-        ("u32", "uint32"),
-        ("c64", "complex64"),
-        ("pred", "bool"),
-        ("s8", "int8"),
-    ],
-)
-def test_the_list_of_collectives_uses_the_dtype_names_of_numpy_and_jax(
-    printed: str, dtype: str
-) -> None:
-    (use,) = _read(f"%x = {printed}[1024]{{0}} all-gather(%p), {GROUPS}, dimensions={{0}}")
-    assert use.dtype == dtype
+    assert (use.kind, use.payload_bytes, use.dtype) == (kind, payload_bytes, dtype)
 
 
 START, DONE = (

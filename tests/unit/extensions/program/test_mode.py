@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from busbw.extensions.program import mode
-from busbw.extensions.program.worker_values import ProgramError
+from busbw.extensions.program.worker_values import CollectiveUse, ProgramError
 
 HEAD = "HloModule jit_step, is_scheduled=true, entry_computation_layout={(f32[8])->f32[8]}"
 SUMMED = """
@@ -161,3 +161,30 @@ def test_a_file_that_is_no_optimized_hlo_is_refused_with_its_first_line(
     (tmp_path / "module_0001.jit_step.other").write_bytes(content)
     with pytest.raises(ProgramError, match=r"its first line is .*; expected optimized HLO"):
         mode.read_hlo_file(tmp_path / "module_0001.jit_step.other")
+
+
+@pytest.mark.parametrize(
+    ("axes", "ranks", "measured_axes", "measured_mesh"),
+    [
+        ("data", 4, "x", "4x2"),
+        ("model", 2, "y", "4x2"),
+        ("data,model", 8, "", ""),
+        ("consecutive", 2, "y", "4x2"),
+        ("strided", 2, "x", "2x4"),
+    ],
+)
+def test_a_collective_of_a_program_is_measured_along_the_same_axes(
+    axes: str, ranks: int, measured_axes: str, measured_mesh: str
+) -> None:
+    use = CollectiveUse(
+        kind="all_reduce",
+        dtype="float32",
+        payload_bytes=4096,
+        ranks=ranks,
+        groups=8 // ranks,
+        axes=axes,
+        reduce_op="sum",
+    )
+    mesh = {"data": 4, "model": 2}
+    spec = mode.spec_of_collective(use, mesh, framework="jax", clock="default")
+    assert (spec.axes, spec.mesh, spec.ranks) == (measured_axes, measured_mesh, 8)

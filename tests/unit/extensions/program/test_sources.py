@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.extensions.program.worker_axes import UserSources
+from busbw.extensions.program.worker_axes import SourceLines
 
 # As jaxlib 0.10 prints it: each parent is one more than it is, the outermost its own.
 TABLES = """\
@@ -70,4 +70,4 @@ LIBRARY = '%x = f32[] add(), metadata={source_file="/v/site-packages/tf/ops.py" 
 def test_the_source_line_of_an_instruction_is_the_line_of_the_user_code_if_there_is_one(
     tables: str, folder: str, line: str, source: str
 ) -> None:
-    assert UserSources(tables, source_folder=folder).user_line_of(line) == source
+    assert SourceLines(tables, source_folder=folder).user_line_of(line) == source

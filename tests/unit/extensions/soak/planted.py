@@ -18,15 +18,15 @@ import numpy as np
 from busbw import grid, wire
 from busbw.collectives import COLLECTIVES
 from busbw.extensions.soak.worker import soak
-from busbw.extensions.soak.worker_values import CompiledProgram
+from busbw.extensions.soak.worker_values import FrameworkSoakProgram
 from busbw.model.case import CaseSpec
 from busbw.model.launch import LaunchId, Plan
-from busbw.model.words import Device
+from busbw.model.words import DeviceClass
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.backends.jax.backend import JaxBackend
 from busbw.worker.backends.values import array_at
-from busbw.worker.host import HostMemory
-from busbw.worker.measure import CaseMeasurer
+from busbw.worker.host import HostMemoryGuard
+from busbw.worker.measure import MeasuringWorker
 
 RANKS, PAYLOAD_BYTES, SECONDS = 4, 4096, 60.0
 Memories = Mapping[int, Any]
@@ -41,17 +41,19 @@ def _memories_of(chain: Any) -> Memories:
     }
 
 
-def planting(fault: str, number: int, planted: list[Planted]) -> Callable[[CompiledProgram], None]:
-    """Return a `CompiledProgram.run_iteration` that plants a fault in iteration `number`.
+def planting(
+    fault: str, number: int, planted: list[Planted]
+) -> Callable[[FrameworkSoakProgram], None]:
+    """Return a `FrameworkSoakProgram.run_iteration` that plants a fault in iteration `number`.
 
     The fault is in the result of a rank: ``flip`` changes a bit, and ``stale`` keeps a part of the
     result before.
     """
-    run, iterations = CompiledProgram.run_iteration, itertools.count(1)
+    run, iterations = FrameworkSoakProgram.run_iteration, itertools.count(1)
     before: dict[int, Any] = {}
     chance = random.Random(number)
 
-    def run_and_plant(program: CompiledProgram) -> None:
+    def run_and_plant(program: FrameworkSoakProgram) -> None:
         run(program)
         memories, iteration = _memories_of(program.chain), next(iterations)
         if iteration == number:
@@ -71,10 +73,10 @@ def planting(fault: str, number: int, planted: list[Planted]) -> Callable[[Compi
 
 
 def main(fault: str, name: str, *numbers: str) -> None:
-    backend = JaxBackend(Device.CPU, RANKS)
+    backend = JaxBackend(DeviceClass.CPU, RANKS)
     probes = [backend.probe()]
-    target = grid.choose_target(
-        device=Device.CPU, ranks=None, probes=probes, named_frameworks=["jax"]
+    target = grid.choose_devices(
+        device=DeviceClass.CPU, ranks=None, probes=probes, named_frameworks=["jax"]
     )
     collective = COLLECTIVES[name]
     spec = CaseSpec(
@@ -86,19 +88,19 @@ def main(fault: str, name: str, *numbers: str) -> None:
     )
     case, key = grid.resolve_case(spec, target)
     session, run = (
-        CaseMeasurer(backend, LaunchId(name="x"), HostMemory(backend.all_gather)),
-        CompiledProgram.run_iteration,
+        MeasuringWorker(backend, LaunchId(name="x"), HostMemoryGuard(backend.all_gather)),
+        FrameworkSoakProgram.run_iteration,
     )
     for number in map(int, numbers):
         planted: list[Planted] = []
-        CompiledProgram.run_iteration = planting(fault, number, planted)  # type: ignore[assignment, method-assign]
+        FrameworkSoakProgram.run_iteration = planting(fault, number, planted)  # type: ignore[assignment, method-assign]
         request = {"case": case, "plan": Plan(), "key": key, "seconds": SECONDS, "iterations": 0}
         problem = ""
         try:
             soak(session, {name: wire.to_json(value) for name, value in request.items()})
         except MeasuringError as error:
             problem = error.to_failure(session.launch).message
-        CompiledProgram.run_iteration = run  # type: ignore[method-assign]
+        FrameworkSoakProgram.run_iteration = run  # type: ignore[method-assign]
         print(json.dumps({"problem": problem, "planted": planted}))
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from busbw.extensions.soak.health import NAME, Health, HealthChanges, finding_at
-from busbw.extensions.soak.worker_health import Reading
+from busbw.extensions.soak.health import VALUE_NAME, Health, HealthChanges, health_finding
+from busbw.extensions.soak.worker_health import HealthReading
 from busbw.judge.decision import Finding
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome
 from tests.helpers import build
 
 CASE, SPEC = build.case(), build.spec()
-BEFORE = Reading(
+BEFORE = HealthReading(
     host="b",
     read_s=100.0,
     errors={"gpu 0 PCIe replays": 1},
@@ -22,8 +22,8 @@ BEFORE = Reading(
 )
 
 
-def _after(errors: dict[str, float] | None = None, **throttled_s: float) -> Reading:
-    return Reading(
+def _after(errors: dict[str, float] | None = None, **throttled_s: float) -> HealthReading:
+    return HealthReading(
         host="b",
         read_s=110.0,
         errors={**BEFORE.errors, **(errors or {})},
@@ -32,8 +32,8 @@ def _after(errors: dict[str, float] | None = None, **throttled_s: float) -> Read
     )
 
 
-def _texts(after: Reading, prefix: str = "") -> tuple[str, ...]:
-    return HealthChanges().with_changes(BEFORE, after, prefix).change_texts
+def _texts(after: HealthReading, prefix: str = "") -> tuple[str, ...]:
+    return HealthChanges().with_added_changes(BEFORE, after, prefix).change_texts
 
 
 def test_temperatures_and_throttling_for_less_than_1_percent_of_the_time_are_not_reported() -> None:
@@ -50,8 +50,10 @@ def test_the_duration_of_throttling_is_reported_unless_the_counter_of_a_device_i
 
 
 def test_errors_are_counted_from_the_first_launch_and_throttling_adds_up_over_launches() -> None:
-    changes = HealthChanges().with_changes(BEFORE, _after({"gpu 0 PCIe replays": 2.0}, heat=1.0))
-    changes = changes.with_changes(BEFORE, _after({"gpu 0 PCIe replays": 6.0}, heat=2.0))
+    changes = HealthChanges().with_added_changes(
+        BEFORE, _after({"gpu 0 PCIe replays": 2.0}, heat=1.0)
+    )
+    changes = changes.with_added_changes(BEFORE, _after({"gpu 0 PCIe replays": 6.0}, heat=2.0))
     assert changes.change_texts == ("gpu 0 PCIe replays 1 -> 6", "gpu 0 heat: throttled for 3 s")
 
 
@@ -63,7 +65,7 @@ def _find(
 ) -> Finding:
     run = build.run(phases_s={"sampling": sampling_s})
     measured: Any = SimpleNamespace(
-        extra={NAME: Health(readings=(), changes={CASE.name: changes})},
+        extra={VALUE_NAME: Health(readings=(), changes={CASE.name: changes})},
         jobs={SPEC: SimpleNamespace(case=CASE)},
         measurements={SPEC: SimpleNamespace(runs=(run,))},
         options=SimpleNamespace(is_paired=paired),
@@ -71,7 +73,7 @@ def _find(
     verdict = Verdict(
         spec=SPEC, outcome=Outcome.REGRESSED, failed=True, text="so", ratio=ratio or None
     )
-    return finding_at(measured, SPEC, verdict)
+    return health_finding(measured, SPEC, verdict)
 
 
 def test_error_counters_or_throttling_of_interleaved_stacks_give_notes_and_no_doubt() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.extensions.soak.mode import compared_text
+from busbw.extensions.soak.mode import no_corruption_text
 from busbw.extensions.soak.worker import Tally
 
 
@@ -20,4 +20,4 @@ def test_the_upper_bound_of_the_error_rate_of_a_soak_is_the_clopper_pearson_boun
     iterations: int, text: str
 ) -> None:
     tally = Tally(iterations=iterations)
-    assert f"error rate below {text}, " in compared_text(tally)
+    assert f"error rate below {text}, " in no_corruption_text(tally)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.extensions.soak.signatures import common_signature, order_change_text
+from busbw.extensions.soak.signatures import common_signature, order_problem_text
 from busbw.model.launch import Run
 from tests.helpers import build
 
@@ -17,7 +17,7 @@ def _run(signature: str) -> Run:
 
 
 def _text(*signatures: str, before: str = RING, since: tuple[str, ...] = UPGRADE) -> str:
-    return order_change_text([_run(signature) for signature in signatures], before, since)
+    return order_problem_text([_run(signature) for signature in signatures], before, since)
 
 
 @pytest.mark.parametrize(

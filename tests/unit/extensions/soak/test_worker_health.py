@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from busbw.extensions.soak.worker_health import HealthReader
-from busbw.model.words import Device
+from busbw.model.words import DeviceClass
 from tests.helpers import fake_nvml
 
 
@@ -24,7 +24,7 @@ def test_health_counters_of_gpus_are_read_and_unsupported_counters_are_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     _gpus(monkeypatch)
-    reading = HealthReader(Device.GPU).read()
+    reading = HealthReader(DeviceClass.GPU).read()
     assert reading.problem == ""
     assert reading.errors == {f"gpu {index} PCIe replays": 1 for index in (0, 1)}
     assert reading.throttled_s["gpu 1 power cap"] == 0
@@ -48,7 +48,7 @@ def test_the_health_counters_of_tpus_are_the_metrics_that_the_tpu_library_suppor
     )
     sdk: Any = SimpleNamespace(tpumonitoring=monitor)
     monkeypatch.setitem(sys.modules, "libtpu.sdk", sdk)
-    reader = HealthReader(Device.TPU)
+    reader = HealthReader(DeviceClass.TPU)
     reader.read()
     reading = reader.read()
     assert reading.errors == {"tray1.chip3.ici1.int link health": 10}
@@ -79,9 +79,9 @@ def _throttle(root: Path, files: Mapping[str, str], count: object) -> None:
 
 
 @pytest.mark.parametrize("files", [VERSION_1, TOGETHER, VERSION_2])
-@pytest.mark.parametrize("device", [Device.CPU, Device.GPU])
+@pytest.mark.parametrize("device", [DeviceClass.CPU, DeviceClass.GPU])
 def test_the_time_for_which_a_cpu_quota_stopped_the_host_counts_as_throttling_of_any_device(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, device: Device, files: Mapping[str, str]
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, device: DeviceClass, files: Mapping[str, str]
 ) -> None:
     _gpus(monkeypatch, "raises")
     reader = HealthReader(device, tmp_path)
@@ -96,7 +96,7 @@ def test_the_time_for_which_a_cpu_quota_stopped_the_host_counts_as_throttling_of
 def test_the_throttled_time_of_a_control_group_is_at_most_the_time_of_throttled_periods(
     tmp_path: Path,
 ) -> None:
-    reader = HealthReader(Device.CPU, tmp_path)
+    reader = HealthReader(DeviceClass.CPU, tmp_path)
     # Eight processors that wait at the same time count eight times.
     for stat in ("nr_throttled 0\nthrottled_usec 0", "nr_throttled 2\nthrottled_usec 1600000"):
         _throttle(tmp_path, {**VERSION_2, "sys/fs/cgroup/box/cpu.stat": stat}, 0)
@@ -109,7 +109,7 @@ def test_invalid_counters_of_a_control_group_give_no_throttling_and_no_error(
     tmp_path: Path, counts: str
 ) -> None:
     _throttle(tmp_path, {**VERSION_2, "sys/fs/cgroup/box/cpu.stat": counts}, 0)
-    reading = HealthReader(Device.CPU, tmp_path).read()
+    reading = HealthReader(DeviceClass.CPU, tmp_path).read()
     assert reading.problem == "" and not any(reading.throttled_s.values())
 
 
@@ -117,5 +117,5 @@ def test_a_missing_library_of_health_counters_causes_no_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
-    reading = HealthReader(Device.GPU, Path("/nowhere")).read()
+    reading = HealthReader(DeviceClass.GPU, Path("/nowhere")).read()
     assert (reading.problem, reading.values) == ("", {})

@@ -133,9 +133,9 @@ def test_a_stack_contains_only_those_extras_of_its_framework_that_are_completely
         wheel(wheels, "pytest-like", "9.0"),
     )
     interpreter = reference.read_interpreter(python)
-    stack = interpreter.find_stack(["framework", "absent"])
+    stack = interpreter.find_required_packages(["framework", "absent"])
     assert list(stack) == ["chip-plugin", "core", "framework"]
-    assert interpreter.find_stack(["absent"]) == {}
+    assert interpreter.find_required_packages(["absent"]) == {}
     assert not any(map(reference.reason_not_lockable, stack.values()))
 
 

@@ -73,7 +73,7 @@ _MEASURED = """
 import contextlib, json, jax
 from functools import partial
 from busbw import wire
-from busbw.model.words import Device
+from busbw.model.words import DeviceClass
 from busbw.extensions.stragglers import worker_jax
 from busbw.worker.backends.jax import profile, versions
 
@@ -81,7 +81,7 @@ jax.config.update("jax_num_cpu_devices", 4)
 
 @contextlib.contextmanager
 def recording(folder):
-    with versions.recording(folder, Device.CPU):
+    with versions.record_block(folder, DeviceClass.CPU):
         yield partial(profile.read_collectives, folder)
 
 devices = jax.devices("cpu")

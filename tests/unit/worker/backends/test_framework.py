@@ -13,7 +13,7 @@ import pytest
 from busbw.model.case import Case
 from busbw.model.launch import Injection, LaunchId
 from busbw.model.machine import DeviceSet
-from busbw.model.words import Device, FailureKind
+from busbw.model.words import DeviceClass, FailureKind
 from busbw.worker.backends import framework
 from busbw.worker.backends.base import MeasuringError, MemoryNeed, RecordingReader
 from busbw.worker.backends.framework import Chain, FrameworkBackend
@@ -27,7 +27,7 @@ class Three(ExactValues):
 
     draw_count = 3
 
-    def check_ranks(self, number: int, iterations: int, results: Mapping[int, Any]) -> int:
+    def check_results(self, number: int, iterations: int, results: Mapping[int, Any]) -> int:
         assert results == {0: 100 * number + iterations}
         return len(results)
 
@@ -92,7 +92,7 @@ class Small(FrameworkBackend):
     program_errors = (OSError, MemoryError)
     framework_path = "here"
 
-    def __init__(self, device: Device | None) -> None:
+    def __init__(self, device: DeviceClass | None) -> None:
         super().__init__(device)
         self.released = 0
         self.versions = {"small": "1"}
@@ -100,8 +100,8 @@ class Small(FrameworkBackend):
     def record_profile(self, folder: Path) -> AbstractContextManager[RecordingReader]:
         raise NotImplementedError
 
-    def _find_devices(self, device: Device) -> DeviceSet:
-        if device is not Device.CPU:
+    def _describe_devices(self, device: DeviceClass) -> DeviceSet:
+        if device is not DeviceClass.CPU:
             raise Refused(f"no {device.value} here\nand so on")
         return build.device_set(device)
 
@@ -122,22 +122,22 @@ class Small(FrameworkBackend):
 
 def test_a_probe_reports_the_devices_and_the_reason_for_each_missing_kind_of_device() -> None:
     probe = Small(None).probe()
-    assert [devices.device for devices in probe.devices] == [Device.CPU]
-    assert probe.missing == {"gpu": "no gpu here", "tpu": "no tpu here"}
-    assert Small(Device.GPU).probe().devices == ()
+    assert [devices.device for devices in probe.devices] == [DeviceClass.CPU]
+    assert probe.reason_by_missing_device == {"gpu": "no gpu here", "tpu": "no tpu here"}
+    assert Small(DeviceClass.GPU).probe().devices == ()
 
 
 def test_only_cases_on_the_cpu_need_host_memory() -> None:
     case = build.case(payload_bytes=4096)
-    assert Small(Device.CPU).memory_need(case) == MemoryNeed(needed_bytes=4096)
-    assert Small(Device.GPU).memory_need(case) is None
+    assert Small(DeviceClass.CPU).memory_need(case) == MemoryNeed(needed_bytes=4096)
+    assert Small(DeviceClass.GPU).memory_need(case) is None
 
 
 @pytest.mark.parametrize("error", [OSError("RESOURCE_EXHAUSTED: all"), MemoryError()])
 def test_an_out_of_memory_error_of_a_framework_releases_the_program(
     error: Exception,
 ) -> None:
-    backend = Small(Device.CPU)
+    backend = Small(DeviceClass.CPU)
     with pytest.raises(MeasuringError) as raised, backend.prepare_program(build.case()):
         raise error
     assert raised.value.kind is FailureKind.OUT_OF_MEMORY
@@ -146,7 +146,7 @@ def test_an_out_of_memory_error_of_a_framework_releases_the_program(
 
 def test_an_error_of_a_framework_that_is_no_out_of_memory_error_is_raised_unchanged() -> None:
     assert not is_out_of_memory(ValueError("INVALID_ARGUMENT: shapes differ"))
-    backend = Small(Device.CPU)
+    backend = Small(DeviceClass.CPU)
     with pytest.raises(OSError, match="broken"), backend.prepare_program(build.case()):
         raise OSError("broken")
     assert backend.released == 1

@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 
 from busbw.worker.backends.hlo import module as hlo
-from busbw.worker.backends.recordings import ProfileEvent, timed_collectives, timed_instructions
+from busbw.worker.backends.recordings import (
+    ProfileEvent,
+    map_begin_to_end,
+    timed_collectives,
+)
 
 TPU, GPU, CPU = "/device:TPU:0", "/device:GPU:1", "/host:CPU"
 US = 10**6
@@ -103,7 +107,7 @@ ENTRY %main (p: f32[4]) -> f32[4] {
   ROOT %copy-done.1 = f32[4]{0} copy-done(%copy-start.1)
 }
 """)
-    assert timed_instructions(module) == {
+    assert map_begin_to_end(module) == {
         "psum.7": "psum.7",
         "all-gather-start.1": "all-gather-done.4",
         "ar.call-start": "ar.call-done",

@@ -43,7 +43,7 @@ def _right(values: ExactValues, rank: int, number: int = 0, rounds: int = 1) -> 
 
 def _refused(values: ExactValues, rank: int, got: Array, number: int = 0, rounds: int = 1) -> str:
     with pytest.raises(MeasuringError) as caught:
-        values.check_rank(rank, number, rounds, got)
+        values.check_result_of_rank(rank, number, rounds, got)
     assert caught.value.kind is FailureKind.WRONG_RESULT
     return str(caught.value)
 
@@ -125,7 +125,7 @@ def test_the_check_of_a_right_result_counts_all_elements_as_checked(collective: 
     got = np.concatenate(
         [np.resize(block, size // parts) for block in values.values_after(2, 0, 1)]
     )
-    assert values.check_rank(2, 0, 1, got) == got.size
+    assert values.check_result_of_rank(2, 0, 1, got) == got.size
 
 
 @pytest.mark.parametrize("place", [0, 1, 130, 131, 262, COUNT - 1])
@@ -150,7 +150,7 @@ def test_the_check_of_a_result_in_pieces_names_a_wrong_element_by_its_index_in_t
         wrong = _right(values, 1)
         wrong[place] += 1
         assert _refused(values, 1, wrong).startswith(f"rank 1, element {place}: ")
-    assert values.check_rank(1, 0, 1, _right(values, 1)) == COUNT
+    assert values.check_result_of_rank(1, 0, 1, _right(values, 1)) == COUNT
 
 
 @pytest.mark.parametrize("collective", COLLECTIVES)
@@ -175,7 +175,7 @@ def test_the_inputs_of_every_rank_are_written_up_to_the_last_element(
     values = _values(collective=collective)
     size = COLLECTIVES[collective].input_bytes(4 * COUNT, 4) // 4
     buffers = {rank: np.full(size, np.nan, np.float32) for rank in (1, 3)}
-    values.write_ranks(2, buffers)
+    values.write_starting_values(2, buffers)
     for rank, memory in buffers.items():
         blocks = values.starting_values(rank, 2)
         whole = [np.resize(block, size // len(blocks)) for block in blocks]
@@ -189,9 +189,9 @@ def test_the_results_of_all_ranks_are_checked_and_counted_with_one_or_several_th
     monkeypatch.setattr(held, "_PARALLEL_BYTES", 1 if threads else 2**40)
     values = _values()
     results = {rank: _right(values, rank) for rank in range(4)}
-    assert values.check_ranks(0, 1, results) == 4 * COUNT
+    assert values.check_results(0, 1, results) == 4 * COUNT
     for rank in range(4):
         wrong = results[rank].copy()
         wrong[9] += 1
         with pytest.raises(MeasuringError, match=f"rank {rank}, element 9: "):
-            values.check_ranks(0, 1, {**results, rank: wrong})
+            values.check_results(0, 1, {**results, rank: wrong})

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from busbw.model.words import Device
+from busbw.model.words import DeviceClass
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.backends.hlo import module as hlo
 from busbw.worker.backends.hlo import proof
@@ -284,7 +284,7 @@ def test_the_proof_accepts_a_collective_that_is_started_on_sparse_cores(
     start: str, kind: str
 ) -> None:
     text = started(start, kind, all_reduce(SPARSECORE, "param"))
-    instructions = proof.prove_loop(text, proof.ExpectedLoop(CASE, 1, device=Device.TPU))
+    instructions = proof.prove_loop(text, proof.ExpectedLoop(CASE, 1, device=DeviceClass.TPU))
     assert instructions.is_asynchronous
     assert instructions.payload_writers == ()
     assert hlo.algorithm_in_backend_config(instructions.collectives)["offload"] == "SparseCore"
@@ -294,7 +294,7 @@ def test_the_proof_accepts_a_collective_that_is_started_on_sparse_cores(
 def test_the_proof_refuses_an_asynchronous_call_without_a_collective(start: str, kind: str) -> None:
     text = started(start, kind, "%two = f32[16384]{0} add(%param, %param)")
     with pytest.raises(MeasuringError, match="expected 1 all-reduce of 65536 bytes"):
-        proof.prove_loop(text, proof.ExpectedLoop(CASE, 1, device=Device.TPU))
+        proof.prove_loop(text, proof.ExpectedLoop(CASE, 1, device=DeviceClass.TPU))
 
 
 @pytest.mark.parametrize(

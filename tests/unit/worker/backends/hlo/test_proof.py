@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from busbw.model.launch import Proof
-from busbw.model.words import Device, FailureKind
+from busbw.model.words import DeviceClass, FailureKind
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.backends.hlo import module as hlo
 from busbw.worker.backends.hlo import proof
@@ -45,7 +45,7 @@ def _proof(
     collectives_per_turn: int = 2,
     *,
     forbids_copies: bool = True,
-    device: Device = Device.CPU,
+    device: DeviceClass = DeviceClass.CPU,
     **changes: Any,
 ) -> Proof:
     expected = ExpectedLoop(
@@ -189,7 +189,7 @@ def test_the_proof_refuses_a_collective_of_another_size_than_the_payload(shape: 
     message = _refused(programs.cpu(FIRST, line), forbids_copies=False)
     assert f"XLA compiled %psum_invariant.13 = {shape}" in message
     # Nor may a payload of half the width be summed in full.
-    message = _refused(programs.CPU_CHAIN, device=Device.TPU, **BFLOAT16)
+    message = _refused(programs.CPU_CHAIN, device=DeviceClass.TPU, **BFLOAT16)
     assert "expected 2 all-reduce of 2048 bytes (bfloat16)" in message
     assert "f32[1024]{0} all-reduce(" in message
 
@@ -219,7 +219,7 @@ def test_the_proof_names_the_dtype_only_of_bfloat16_collectives_that_a_cpu_compu
     text: str, changes: dict[str, Any], kind: FailureKind
 ) -> None:
     with pytest.raises(MeasuringError) as caught:
-        proof.prove(text, ExpectedLoop(build.case(**changes), 2, device=Device.CPU))
+        proof.prove(text, ExpectedLoop(build.case(**changes), 2, device=DeviceClass.CPU))
     assert caught.value.kind is kind
     words = "XLA's CPU compiler computes this bfloat16 all-reduce in float32"
     assert (str(caught.value) == words) is (kind is FailureKind.OTHER_DTYPE)
@@ -429,11 +429,11 @@ BEFORE = GPU_COPY.replace("copy.6", "copy.7")
 INPUT = started(operand="copy.6", is_sync=True)
 
 
-def _prove_on(text: str, device: Device = Device.GPU, **changes: Any) -> ProvedLoop:
+def _prove_on(text: str, device: DeviceClass = DeviceClass.GPU, **changes: Any) -> ProvedLoop:
     return proof.prove_loop(text, proof.ExpectedLoop(build.case(**changes), 1, device=device))
 
 
-def _refused_of_gpu(text: str, device: Device = Device.GPU, **changes: Any) -> str:
+def _refused_of_gpu(text: str, device: DeviceClass = DeviceClass.GPU, **changes: Any) -> str:
     with pytest.raises(MeasuringError) as caught:
         _prove_on(text, device, **changes)
     assert caught.value.kind is FailureKind.NOT_A_COLLECTIVE
@@ -467,7 +467,7 @@ def test_the_proof_allows_a_copy_of_the_input_only_out_of_place_on_gpus() -> Non
         "copy"
     ]
     assert "%copy.6 = f32[1024]{0} copy(" in _refused_of_gpu(text)
-    for device in (Device.CPU, Device.TPU):
+    for device in (DeviceClass.CPU, DeviceClass.TPU):
         assert "%copy.6 = " in _refused_of_gpu(text, device, **OUT_OF_PLACE)
 
 

@@ -11,7 +11,7 @@ from busbw.collectives import COLLECTIVES
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.local import LocalTransport
-from busbw.driver.schedules import Schedule, Side, Stack
+from busbw.driver.schedules import RoundRunner, Side, Stack
 from busbw.model import variables
 from busbw.model.case import CaseSpec
 from busbw.model.words import FailureKind
@@ -78,7 +78,7 @@ def test_the_proof_accepts_the_jax_program_of_every_collective_and_its_result_is
     assert run.iterations % run.proof.collectives[collective.hlo_name] == 0
     assert run.proof.array_bytes == collective.output_bytes(PAYLOAD, 4)
     assert run.proof.groups == ((0, 1, 2, 3),)
-    assert (run.proof.payload_copies == 0) == collective.is_copy_free
+    assert (run.proof.payload_copies == 0) == collective.is_copy_free_on_cpus
     assert run.values_checked % (collective.output_bytes(PAYLOAD, 4)) == 0
     assert run.proof.read_from == "optimised HLO"
 
@@ -165,18 +165,18 @@ import jax
 from busbw import wire
 from busbw.model import variables
 from busbw.model.launch import LaunchId
-from busbw.model.words import Device
+from busbw.model.words import DeviceClass
 from busbw.worker import backends, host, measure
 from tests.helpers import build
 loaded = []
 jax.monitoring.register_event_listener(
     lambda event, **_: loaded.append(event) if event.endswith("/cache_hits") else None
 )
-real.prepare("jax", Device.CPU)
-backend = backends.load("jax", Device.CPU, 4)
+real.prepare("jax", DeviceClass.CPU)
+backend = backends.load("jax", DeviceClass.CPU, 4)
 loaded.clear()
-host_memory = host.HostMemory(backend.all_gather)
-session = measure.CaseMeasurer(backend, LaunchId(name="1"), host_memory)
+host_memory = host.HostMemoryGuard(backend.all_gather)
+session = measure.MeasuringWorker(backend, LaunchId(name="1"), host_memory)
 case = build.case(framework="jax", strategy="psum")
 run = session.measure(wire.to_json(measure.CaseRequest(case=case, plan=real.QUICK, key=None)))
 say([len(loaded), run.values_checked > 0, run.proof.collectives])
@@ -199,7 +199,9 @@ def test_two_interleaved_jax_stacks_keep_their_compiled_programs_in_separate_fol
     try:
         stacks = {side: Stack(worker_specs={"jax": real.worker_spec("jax", 4)}) for side in Side}
         keys = real.keys_of([_spec()], ranks=4)
-        Schedule(Executor(LocalTransport(bundle)), keys, real.QUICK, stacks, can_overlap=True).run()
+        RoundRunner(
+            Executor(LocalTransport(bundle)), keys, real.QUICK, stacks, can_overlap=True
+        ).run()
         kept = sorted((bundle.path / "programs" / "jax").iterdir())
         assert [folder.name for folder in kept] == ["candidate", "reference"]
         assert all(list(folder.glob("jit_run_chain-*")) for folder in kept)

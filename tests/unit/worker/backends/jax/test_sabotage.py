@@ -79,7 +79,7 @@ TOO_FEW_TURNS_UNSEEN = """
 right = door.JaxProgram.run
 def run(self, iterations):
     right(self, max(0, iterations - self.iterations_per_turn))
-    self._counted_turns = iterations // self.iterations_per_turn
+    self._turns_run = iterations // self.iterations_per_turn
 put(door.JaxProgram, "run", run)
 """
 
@@ -117,7 +117,7 @@ put(door.JaxProgram, "run", run)
 # The compiled program is the right one, but nobody calls it.
 NOT_RUN = """
 put(door.JaxProgram, "run", lambda self, iterations: vars(self).update(
-    _counted_turns=iterations // self.iterations_per_turn,
+    _turns_run=iterations // self.iterations_per_turn,
     result=self.inputs[self._form.result_index]))
 """
 
@@ -139,7 +139,7 @@ put(door.JaxProgram, "run", run)
 BEFORE_THE_LOOP = """
 from busbw.worker.backends.jax import collective as forms
 right = forms.run_chain
-def chain(body, loop_counts, *buffers, iterations_per_turn, is_delayed):
+def chain(body, loop_counts, *buffers, iterations_per_turn, has_delay):
     for number in range(iterations_per_turn):
         buffers = body(number, *buffers)
     return right(lambda number, *buffers: buffers, loop_counts, *buffers)

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from busbw.model.machine import ClusterMember
-from busbw.model.words import Device
+from busbw.model.machine import GroupMember
+from busbw.model.words import DeviceClass
 from busbw.worker.backends.base import MeasuringError
 
 NAME = "busbw.worker.backends.jax.versions"
@@ -64,9 +64,9 @@ class _Profiler:
         self.stopped += 1
 
 
-def _recorded(load: Load, profiler: _Profiler, device: Device) -> None:
+def _recorded(load: Load, profiler: _Profiler, device: DeviceClass) -> None:
     jax = load(profiler=profiler, errors=SimpleNamespace(JaxRuntimeError=KeyError))
-    with jax.recording(Path("d"), device):
+    with jax.record_block(Path("d"), device):
         assert (profiler.started != [], profiler.stopped) == (True, 0)
     assert profiler.stopped == 1
 
@@ -86,15 +86,15 @@ OF_TPU = {
 @pytest.mark.parametrize(
     ("device", "refusing", "started"),
     [
-        (Device.CPU, 0, [PLAIN]),
-        (Device.GPU, 0, [PLAIN]),
-        (Device.TPU, 0, [OF_TPU]),
+        (DeviceClass.CPU, 0, [PLAIN]),
+        (DeviceClass.GPU, 0, [PLAIN]),
+        (DeviceClass.TPU, 0, [OF_TPU]),
         # A TPU that knows no such settings is recorded without them.
-        (Device.TPU, 1, [OF_TPU, PLAIN]),
+        (DeviceClass.TPU, 1, [OF_TPU, PLAIN]),
     ],
 )
 def test_the_profiler_of_jax_starts_with_its_python_tracer_disabled(
-    load: Load, device: Device, refusing: int, started: list[dict[str, Any]]
+    load: Load, device: DeviceClass, refusing: int, started: list[dict[str, Any]]
 ) -> None:
     profiler = _Profiler(refusing=refusing)
     _recorded(load, profiler, device)
@@ -104,13 +104,13 @@ def test_the_profiler_of_jax_starts_with_its_python_tracer_disabled(
 def test_a_profiler_of_jax_that_does_not_start_is_an_error_with_its_message(load: Load) -> None:
     profiler = _Profiler(refusing=2)
     with pytest.raises(MeasuringError, match=r"profiler does not start: unknown setting$"):
-        _recorded(load, profiler, Device.TPU)
+        _recorded(load, profiler, DeviceClass.TPU)
     assert profiler.stopped == 0
 
 
-def _member(index: int, processes: int = 4, hosts: int = 2) -> ClusterMember:
+def _member(index: int, processes: int = 4, hosts: int = 2) -> GroupMember:
     addresses = tuple(f"10.0.0.{index}:400{index}" for index in range(processes))
-    return ClusterMember(index=index, addresses=addresses, hosts=hosts)
+    return GroupMember(index=index, addresses=addresses, hosts=hosts)
 
 
 def _joining(load: Load, initialize: Callable[..., None]) -> Any:

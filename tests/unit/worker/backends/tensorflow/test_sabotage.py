@@ -45,7 +45,7 @@ ONE_TOO_FEW_UNSEEN = """
 right = program.TensorflowProgram.run
 def run(self, iterations):
     right(self, max(0, iterations - 1))
-    self._counted_turns = iterations
+    self._turns_run = iterations
 put(program.TensorflowProgram, "run", run)
 """
 
