@@ -16,9 +16,9 @@ import pytest
 from busbw.driver.bundle import Bundle
 from busbw.driver.group import Group, merge_replies
 from busbw.driver.local import LocalTransport, LocalWorker
-from busbw.driver.transport import EndMethod, Worker, WorkerExit, WorkerSpec
+from busbw.driver.transport import EndMethod, Request, Worker, WorkerExit, WorkerSpec
 from busbw.model.launch import Failure, LaunchId, Run
-from busbw.model.machine import GroupMember, ProcessGroup
+from busbw.model.machine import GroupMember, Probe, ProcessGroup
 from busbw.model.words import FailureKind
 from tests.helpers import build
 from tests.helpers.workers import KEY, failure, measure, processes, state, wait_until, worker_spec
@@ -143,10 +143,12 @@ PAIR = ProcessGroup(processes=2)
 PAIR_REQUEST = measure(key=replace(KEY, processes=2))
 
 
-def test_a_group_ends_if_a_request_fails_in_only_one_of_its_processes(bundle: Bundle) -> None:
-    with started(bundle, PAIR, worker0="out_of_memory") as group:
-        assert failure(group.ask(PAIR_REQUEST, LONG_S, "measuring"))
-        assert group.has_ended
+def test_a_group_ends_if_the_replies_of_its_processes_contradict_each_other(bundle: Bundle) -> None:
+    transport = ByIndex(bundle, {1: worker_spec(device_kind="another chip")})
+    group = Group(transport, replace(worker_spec(), cluster=PAIR), LAUNCH)
+    assert group.wait_until_ready(LONG_S) is None
+    failure(group.ask(Request("probe", Probe), LONG_S, "looking for devices"))
+    assert group.has_ended
 
 
 JAX_LAUNCH = LaunchId.parse("1.jax")

@@ -35,5 +35,5 @@ def test_the_text_of_a_failing_case_names_a_flag_that_was_set_minutes_before() -
     assert list(failing_since_texts(lines[:2], {build.case(): Outcome.REGRESSED})) == []
     machines = [build_machine_history("amd-epyc/4r", lines)]
     for failed, texts in ((True, [text]), (False, [])):
-        verdict = build.verdict(Outcome.REGRESSED, failed=failed)
-        assert failing_since_texts_of_verdicts([verdict], machines) == texts
+        verdicts = [build.verdict(Outcome.REGRESSED, failed=failed)]
+        assert failing_since_texts_of_verdicts(verdicts, machines) == texts

@@ -131,5 +131,5 @@ def test_the_column_of_an_extension_is_shown_if_only_some_cases_have_a_value(
     )
     tables = {"COLUMNS": {"load": (load,)}, "FIGURES": {}}
     monkeypatch.setattr(extensions, "load_table", tables.__getitem__)
-    verdicts = [build.verdict(extra=extra) for extra in extras]
-    assert "1.5" in "\n".join(render("text", *verdict_tables(verdicts)))
+    lines = render("text", *verdict_tables([build.verdict(extra=extra) for extra in extras]))
+    assert "1.5" in "\n".join(lines)

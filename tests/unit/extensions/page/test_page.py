@@ -72,8 +72,7 @@ def test_a_page_of_one_session_shows_histories_before_the_table_of_all_cases() -
 
 
 def test_the_page_of_a_history_compares_the_newest_time_of_a_case_with_its_first_times() -> None:
-    times_us = (10, 10, 10, 12)
-    lines = [made.session_line(day, times_us=(time_us,)) for day, time_us in enumerate(times_us)]
+    lines = [made.session_line(day, times_us=(10 if day < 3 else 12,)) for day in range(4)]
     page = make_page([], [made.machine(*lines)])
     assert page.title == "Sessions of tpu/4r"
     assert page.chapters[0].sections[-1].tables[0].rows[0].values["ratio"] == pytest.approx(1.2)
