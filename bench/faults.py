@@ -33,7 +33,7 @@ from busbw.history.files import HistoryError, read_all_machines
 from .processes import ROOT, BenchError, session_environment
 
 LAUNCHES = 2
-DEFAULT_PAYLOADS = ("1K", "2K", "4K", "8K", "16K", "32K", "64K")
+PAYLOADS = ("1K", "2K", "4K", "8K", "16K", "32K", "64K")
 # The payload of the first session. All other sessions must keep its baseline and its history.
 _FIRST_PAYLOAD = "128K"
 # A session that takes longer counts as a session that does not end.
@@ -139,9 +139,7 @@ def run_first_session(folder: Path, options: Sequence[str]) -> float:
             raise BenchError(f"the first session failed:\n{(folder / 'output.txt').read_text()}")
     spent_s = json.loads((folder / "results.json").read_text())["spent_s"]
     (folder / "results.json").unlink()
-    launch_s: float = (
-        spent_s["starting"] + spent_s["measuring"] * len(DEFAULT_PAYLOADS)
-    ) / LAUNCHES
+    launch_s: float = (spent_s["starting"] + spent_s["measuring"] * len(PAYLOADS)) / LAUNCHES
     return launch_s
 
 
@@ -152,7 +150,7 @@ def _start_session(folder: Path, *options: str) -> subprocess.Popen[bytes]:
     """
     command = [
         *(sys.executable, "-P", "-c", _PYTEST_CODE, "perf", "-p", "no:cacheprovider"),
-        *("--frameworks=jax", f"--payloads={','.join(DEFAULT_PAYLOADS)}", f"--launches={LAUNCHES}"),
+        *("--frameworks=jax", f"--payloads={','.join(PAYLOADS)}", f"--launches={LAUNCHES}"),
         # The clock `dispatch` also measures on a busy machine.
         *("--clock=dispatch", "--case-timeout=10", "--update-baselines=new", "--color=no"),
         *(f"--history={folder / 'history'}", f"--results={folder / 'results.json'}"),
@@ -205,7 +203,7 @@ def run_and_hit(
         *find_damage(
             first_folder,
             folder,
-            len(DEFAULT_PAYLOADS) - incomplete_count,
+            len(PAYLOADS) - incomplete_count,
             cases is None or hit.may_end_session,
         ),
         *find_surprises(hit, exit_code, cases),
@@ -299,7 +297,7 @@ def find_damage(
     except (BaselineError, HistoryError) as error:
         yield str(error)
         return
-    for name, count in {"baselines": added_count, "history": len(DEFAULT_PAYLOADS)}.items():
+    for name, count in {"baselines": added_count, "history": len(PAYLOADS)}.items():
         if not all(line in after[name] for line in before[name]):
             yield f"{name}: entries are lost"
         added = len(after[name]) - len(before[name])

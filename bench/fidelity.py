@@ -27,7 +27,7 @@ from busbw.worker.sampling import PhaseTimer, Sampler, launch_time_s
 from .loops import LOOPS, Loop
 from .processes import run_members
 
-DEFAULT_PAYLOADS = ("1K", "64K", "1M", "16M", "128M")
+PAYLOADS = ("1K", "64K", "1M", "16M", "128M")
 RANKS = (2, 4)
 ALLOCATIONS = 4
 PAIRS = 5
@@ -36,7 +36,7 @@ LARGE_BYTES = 16 * MIB
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    payloads, frameworks = ",".join(DEFAULT_PAYLOADS), ",".join(LOOPS)
+    payloads, frameworks = ",".join(PAYLOADS), ",".join(LOOPS)
     parser.add_argument(
         "--processes", type=int, default=5, help="processes for each table (default: 5)"
     )

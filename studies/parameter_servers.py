@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 
 from studies import clusters, digits, loops
-from studies.processes import GroupMember, preload_modules, run_group
+from studies.processes import ClusterMember, preload_modules, run_group
 from studies.report import Report, table_lines
 
 BATCH = 100
 RATE = 0.125
-HIDDEN_VALUE = 128
+HIDDEN = 128
 _POLL_S = 0.1
 _LEAST_ACCURACY = 0.6
 
@@ -114,7 +114,7 @@ def train_row(row: PublishedRow, epochs: int) -> Any:
     Returns the times of epochs, the accuracy, and the numbers of updates and gradients.
     """
     if not row.servers:
-        return run_group([GroupMember(_train_with_optional_servers, (epochs, False))])[0]
+        return run_group([ClusterMember(_train_with_optional_servers, (epochs, False))])[0]
     counts = {"worker": row.workers, "ps": row.servers}
     if not row.is_synchronous:
         counts["chief"] = 1
@@ -122,12 +122,12 @@ def train_row(row: PublishedRow, epochs: int) -> Any:
     for job, environment in clusters.make_tasks(counts):
         if job == "ps" or (job == "worker" and not row.is_synchronous):
             members.append(
-                GroupMember(clusters.serve_until_killed, (), environment, is_server=True)
+                ClusterMember(clusters.serve_until_killed, (), environment, is_server=True)
             )
         elif row.is_synchronous:
-            members.append(GroupMember(_train_synchronously, (epochs,), environment))
+            members.append(ClusterMember(_train_synchronously, (epochs,), environment))
         else:
-            members.append(GroupMember(_train_with_optional_servers, (epochs, True), environment))
+            members.append(ClusterMember(_train_with_optional_servers, (epochs, True), environment))
     return next(result for result in run_group(members) if result)
 
 
@@ -147,9 +147,9 @@ def _load_enlarged_digits() -> list[tuple[Any, Any]]:
 def _initial_weights() -> list[Any]:
     """Return the weights and biases of both layers, the same random values for each row."""
     generator = np.random.default_rng(0)
-    shapes = ((28 * 28, HIDDEN_VALUE), (HIDDEN_VALUE, 10))
+    shapes = ((28 * 28, HIDDEN), (HIDDEN, 10))
     hidden, output = (generator.standard_normal(shape) / np.sqrt(shape[0]) for shape in shapes)
-    weights = (hidden, np.zeros(HIDDEN_VALUE), output, np.zeros(10))
+    weights = (hidden, np.zeros(HIDDEN), output, np.zeros(10))
     return [value.astype(np.float32) for value in weights]
 
 
@@ -171,7 +171,7 @@ def _train_with_optional_servers(epochs: int, has_servers: bool) -> Any:
     def network() -> Any:
         inputs, hidden = (
             keras.Input((28 * 28,)),
-            keras.layers.Dense(HIDDEN_VALUE, activation="relu"),
+            keras.layers.Dense(HIDDEN, activation="relu"),
         )
         model = keras.Sequential([inputs, hidden, keras.layers.Dense(10)])
         model.set_weights(_initial_weights())

@@ -18,7 +18,7 @@ from .arrays import Array
 from .batched import Judge, Outcomes
 from .devices import (
     Devices,
-    LastingLoss,
+    Loss,
     Noise,
     loss_in_all_cases,
     loss_in_large_payloads,
@@ -32,7 +32,7 @@ _DTYPES = ("float32", "bfloat16", "float16", "int32", "int8")
 
 _NO_LOSS = loss_in_all_cases(0.0, 0)
 # The noise of the devices and the loss of their sessions, by name.
-KINDS: Mapping[str, tuple[Noise, LastingLoss]] = {
+KINDS: Mapping[str, tuple[Noise, Loss]] = {
     "quiet": (Noise(), _NO_LOSS),
     "one slower": (Noise(session_deviation=0.01, launch_deviation=0.01), loss_in_one_case(0.05, 5)),
     "all slower": (Noise(), loss_in_all_cases(0.03, 5)),
@@ -118,7 +118,7 @@ def rows(
 
 
 def _compare_sessions(
-    devices: Devices, loss: LastingLoss, sessions: int, noisy_period: int, automatic: bool
+    devices: Devices, loss: Loss, sessions: int, noisy_period: int, automatic: bool
 ) -> Iterator[str]:
     """Yield a text for each session of each device: the differences, or "" if both rules agree.
 

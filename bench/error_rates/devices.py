@@ -61,10 +61,10 @@ class Noise:
 
 
 # Returns the loss of a session in log time, by device and case. The accepted session is number 0.
-LastingLoss = Callable[[int, "Devices"], Any]
+Loss = Callable[[int, "Devices"], Any]
 
 
-def loss_in_all_cases(increase: float, first_session: int, last_session: int = 999) -> LastingLoss:
+def loss_in_all_cases(increase: float, first_session: int, last_session: int = 999) -> Loss:
     """Return a loss of all cases in the sessions `first_session` to `last_session`.
 
     `increase` is the fraction by which times increase.
@@ -76,7 +76,7 @@ def loss_in_all_cases(increase: float, first_session: int, last_session: int = 9
 
 def loss_in_one_case(
     increase: float, first_session: int, last_session: int = 999, period: int = 1
-) -> LastingLoss:
+) -> Loss:
     """Return a loss of one case of each device, which `Devices.loss_cases` selects.
 
     The loss is in every `period`-th session from `first_session` to `last_session`. `increase` is
@@ -89,7 +89,7 @@ def loss_in_one_case(
     )
 
 
-def loss_in_large_payloads(increase: float, first_session: int) -> LastingLoss:
+def loss_in_large_payloads(increase: float, first_session: int) -> Loss:
     """Return a loss of the ten largest payloads, from session `first_session` on.
 
     `increase` is the fraction by which times increase.

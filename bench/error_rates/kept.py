@@ -38,7 +38,7 @@ _BETWEEN, _CHOICES = (1, 2, 5), 500
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class StoredSession:
+class Session:
     """A recorded session: its beginning, its device, and the times of its launches by case.
 
     `confirming_times_s` are the times of the launches that confirm a suspicion, in seconds by case.
@@ -49,7 +49,7 @@ class StoredSession:
     times_s: Times
     confirming_times_s: Times
 
-    def select_cases(self, cases: Sequence[Case]) -> StoredSession:
+    def select_cases(self, cases: Sequence[Case]) -> Session:
         """Return the session without all other cases."""
         times_s = {case: self.times_s[case] for case in cases}
         return replace(
@@ -59,7 +59,7 @@ class StoredSession:
         )
 
 
-def read(folder: Path) -> list[StoredSession]:
+def read(folder: Path) -> list[Session]:
     """Read the sessions that have enough launches of every case, oldest first.
 
     If some of them have later launches, only these sessions are returned.
@@ -68,7 +68,7 @@ def read(folder: Path) -> list[StoredSession]:
     for machine in read_all_machines(folder).values():
         for line in machine:
             by_session.setdefault(line.session, []).append(line)
-    sessions: list[StoredSession] = []
+    sessions: list[Session] = []
     for lines in sorted(by_session.values(), key=lambda lines: lines[0].began):
         began, device = lines[0].began, lines[0].device
         times_s = {line.case: tuple(us / 1e6 for us in line.times_us) for line in lines}
@@ -77,7 +77,7 @@ def read(folder: Path) -> list[StoredSession]:
             last = {case: launches[-LAUNCHES:] for case, launches in times_s.items()}
             confirming_times_s = last if fewest > 2 * LAUNCHES else {}
             sessions.append(
-                StoredSession(
+                Session(
                     began=began,
                     device=device,
                     times_s=times_s,
@@ -95,7 +95,7 @@ def read(folder: Path) -> list[StoredSession]:
 
 
 def judge_last_session(
-    sessions: Sequence[StoredSession], time_factors: Mapping[Case, float]
+    sessions: Sequence[Session], time_factors: Mapping[Case, float]
 ) -> JudgedSession:
     """Judge the last of some sessions; the first was accepted, and the others are its history.
 
@@ -121,7 +121,7 @@ def judge_last_session(
     return judge(build_history(stored, policy, measured_cases=times_s), times_s, policy)
 
 
-def rows(sessions: Sequence[StoredSession]) -> Iterator[str]:
+def rows(sessions: Sequence[Session]) -> Iterator[str]:
     """Yield the table: rows for all payloads, then for later sessions, then for few payloads."""
     yield row("sizes", "question", "answers", "share (95 %)")
     yield row(*["---"] * 4)
@@ -145,8 +145,8 @@ def rows(sessions: Sequence[StoredSession]) -> Iterator[str]:
 
 
 def _draw_few_cases(
-    pairs: Sequence[tuple[StoredSession, StoredSession]],
-) -> Iterator[tuple[StoredSession, StoredSession]]:
+    pairs: Sequence[tuple[Session, Session]],
+) -> Iterator[tuple[Session, Session]]:
     """Yield each pair of sessions several times, each time with a few random cases."""
     generator = random.Random(1)
     for accepted, session in pairs:
@@ -156,7 +156,7 @@ def _draw_few_cases(
 
 
 def _count_answers(
-    pairs: Sequence[tuple[StoredSession, StoredSession]], *, is_few: bool
+    pairs: Sequence[tuple[Session, Session]], *, is_few: bool
 ) -> Iterator[tuple[str, int, int]]:
     red = sum(judge_last_session(pair, {}).is_red for pair in pairs)
     yield "unchanged: red for any reason", red, len(pairs)

@@ -20,7 +20,7 @@ from .batched import Judge, Outcomes
 from .devices import (
     LARGE,
     Devices,
-    LastingLoss,
+    Loss,
     Noise,
     loss_in_all_cases,
     loss_in_large_payloads,
@@ -79,7 +79,7 @@ class Regime:
     name: str
     noise: Noise = HALF
     sessions: int = 30
-    loss: LastingLoss = lambda session, devices: 0.0
+    loss: Loss = lambda session, devices: 0.0
     noise_factors: Callable[[int], Factors] = lambda session: (1.0, 1.0)
     count: Count
     expected: str = ""
@@ -107,7 +107,7 @@ class Regime:
 # Losses, by session.
 
 
-def _scattered_loss(increase: float, payload_count: int) -> LastingLoss:
+def _scattered_loss(increase: float, payload_count: int) -> Loss:
     """Return a loss of `payload_count` random payloads of both frameworks, from session 6 on."""
 
     def loss(session: int, devices: Devices) -> Any:

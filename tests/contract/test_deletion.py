@@ -18,7 +18,7 @@ from tests.contract.docs.pages import ROOT
 
 NAMES = sorted(path.parent.name for path in ROOT.glob("busbw/extensions/*/__init__.py"))
 PYTEST = ("pytest", "-p", "no:cacheprovider", "perf/", "--frameworks=fake", "--payloads=1K")
-MEASURE_GROUP = (*PYTEST, "--launches=1", "--baselines=baselines", "--history=history")
+MEASURE = (*PYTEST, "--launches=1", "--baselines=baselines", "--history=history")
 
 
 @pytest.mark.sessions
@@ -37,8 +37,8 @@ def test_busbw_measures_and_compares_if_one_extension_or_all_extensions_are_dele
         shutil.rmtree(tmp_path / "busbw" / "extensions" / name)
     for words in (("busbw", "--help"), ("busbw", "run", "--help"), (*PYTEST, "--collect-only")):
         _run(tmp_path, *words)
-    assert "1 without baseline" in _run(tmp_path, *MEASURE_GROUP, "--update-baselines")
-    assert "1 passed" in _run(tmp_path, *MEASURE_GROUP)
+    assert "1 without baseline" in _run(tmp_path, *MEASURE, "--update-baselines")
+    assert "1 passed" in _run(tmp_path, *MEASURE)
 
 
 @pytest.mark.sessions

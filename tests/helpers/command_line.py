@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from busbw.cli import main
-from tests.helpers.forked import Forked, StoredSession
+from tests.helpers.forked import Forked, Session
 from tests.helpers.recordings import complete, packed, process
 
 ROOT = Path(__file__).parents[2]
@@ -69,7 +69,7 @@ def command(*arguments: str | Path) -> Answer:
     assert _forked().fits(os.environ)
     with tempfile.TemporaryDirectory() as folder:
         out, err = (Path(folder, name) for name in ("out", "err"))
-        session = StoredSession(
+        session = Session(
             options=[str(argument) for argument in arguments],
             folder=str(ROOT),
             environment=dict(os.environ),

@@ -168,13 +168,13 @@ def contents(*valid: bytes) -> st.SearchStrategy[bytes]:
     return st.one_of(bytewise, bytewise, bytewise, bytewise, st.binary())
 
 
-SCRIPT_VARIABLE = "BUSBW_FUZZ"
+VARIABLE = "BUSBW_FUZZ"
 MOST_S = 5.0
 MAX_DOCUMENT_BYTES = 200 * 10**6
 
 _PROCESS = Path("/proc/self")
 _ORDINARY = 200
-_EXAMPLES = int(os.environ.get(SCRIPT_VARIABLE, _ORDINARY))
+_EXAMPLES = int(os.environ.get(VARIABLE, _ORDINARY))
 
 # Other examples each time where there are many; none is kept in the checkout.
 fuzzed = settings(

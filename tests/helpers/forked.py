@@ -43,7 +43,7 @@ def _at_start(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StoredSession:
+class Session:
     """What is asked: ``python -m program`` with `options`, and where its stdout and stderr go."""
 
     options: Sequence[str]
@@ -71,7 +71,7 @@ class Forked:
         """Return whether Python would start in `environment` as the forking process has started."""
         return _at_start(environment) == _at_start(self._environment)
 
-    def run(self, session: StoredSession) -> int:
+    def run(self, session: Session) -> int:
         """Return how a session ended, as a Popen does; TimeoutExpired if it had to be killed."""
         process = self._process = self._process or self._started()
         assert process.stdin is not None and process.stdout is not None
@@ -122,7 +122,7 @@ def _import_all(program: str, folder: str) -> None:
     gc.freeze()
 
 
-def _become(program: str, session: StoredSession) -> NoReturn:
+def _become(program: str, session: Session) -> NoReturn:
     """Be what ``python -m program`` is once Python has started, until Python would end.
 
     Then all modules would be taken apart, which costs as much as making copies of them.
@@ -173,7 +173,7 @@ def _serve(program: str, folder: str) -> None:
     os.dup2(nothing, 1)
     _import_all(program, folder)
     for line in requests:
-        session = StoredSession(**json.loads(line))
+        session = Session(**json.loads(line))
         child = os.fork()
         if not child:
             _become(program, session)

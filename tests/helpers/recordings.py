@@ -25,7 +25,7 @@ class Made:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HistoryLine:
+class Line:
     """One line of a plane."""
 
     name: str
@@ -53,7 +53,7 @@ def sized(place: int, content: bytes | str) -> bytes:
     return number(place << 3 | 2) + number(len(raw)) + raw
 
 
-def plane(name: str, lines: Sequence[HistoryLine]) -> bytes:
+def plane(name: str, lines: Sequence[Line]) -> bytes:
     """Return an XPlane whose events and their stats have the names of their metadata."""
     kinds: dict[str, int] = {}
     names: dict[str, int] = {}

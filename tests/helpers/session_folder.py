@@ -20,7 +20,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.helpers.forked import Forked, StoredSession
+from tests.helpers.forked import Forked, Session
 from tests.helpers.stored_sessions import Written
 
 ROOT = Path(__file__).parents[2]
@@ -214,7 +214,7 @@ class Folder:
         folder, out, err = os.getcwd(), self.path / "stdout", self.path / "stderr"
         # As pytester does.
         path = os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH", "")]))
-        session = StoredSession(
+        session = Session(
             options=self._options(*options),
             folder=folder,
             environment={**os.environ, "PYTHONPATH": path},

@@ -16,7 +16,7 @@ from tests.helpers.workers import write_program
 # Two names of one machine.
 HERE = ("localhost", "127.0.0.1")
 # The command there finds a Python that is no Python; no connection at all; and no address.
-BROKEN, UNREACHED, HIDDEN_VALUE = "broken", "unreached", "hidden"
+BROKEN, UNREACHED, HIDDEN = "broken", "unreached", "hidden"
 
 _PROGRAM = f"""\
 #!/bin/sh
@@ -30,7 +30,7 @@ export BUSBW_FAKE_HOST="$2"
 case "$2" in
 {UNREACHED}) echo "ssh: connect to host {UNREACHED} port 22: No route to host" >&2; exit 255;;
 {BROKEN}) exec sh -c "exec python-that-is-not-there";;
-{HIDDEN_VALUE}) export SSH_CONNECTION="UNKNOWN 65535 UNKNOWN 65535";;
+{HIDDEN}) export SSH_CONNECTION="UNKNOWN 65535 UNKNOWN 65535";;
 *) export SSH_CONNECTION="127.0.0.1 50000 127.0.0.1 22";;
 esac
 exec sh -c "$3"

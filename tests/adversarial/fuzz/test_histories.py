@@ -21,7 +21,7 @@ from tests.helpers.history_lines import line
 
 altair = pytest.importorskip("altair")
 
-CASE_ITEMS = [
+CASES = [
     build.case(**changes)
     for changes in (
         {},
@@ -43,7 +43,7 @@ def lines(draw: st.DrawFn) -> HistoryLine:
         "session": f"{session:016x}",
         "moment": f"{2024 + session % 3}-01-{1 + session:02d}T03:00:00Z",
         "device": draw(st.sampled_from(DeviceClass)),
-        "case": draw(st.sampled_from(CASE_ITEMS)),
+        "case": draw(st.sampled_from(CASES)),
         "times_us": draw(TIMES),
         "outcome": draw(st.sampled_from(Outcome)),
         "failure": draw(st.none() | st.sampled_from(FailureKind)),

@@ -31,7 +31,7 @@ SCRIPT = {
 
 
 @dataclass
-class RemoteHosts:
+class Hosts:
     """The options by which a session measures on both, and what runs there."""
 
     options: tuple[str, ...]
@@ -67,7 +67,7 @@ def text_of(path: Path) -> str:
 
 
 @pytest.fixture(params=["ssh", pytest.param("dask", marks=pytest.mark.exhaustive)])
-def hosts(request: pytest.FixtureRequest, folder: Folder) -> Iterator[RemoteHosts]:
+def hosts(request: pytest.FixtureRequest, folder: Folder) -> Iterator[Hosts]:
     folder.script(**SCRIPT)
     if request.param == "dask":
         pytest.importorskip("distributed")
@@ -77,11 +77,11 @@ def hosts(request: pytest.FixtureRequest, folder: Folder) -> Iterator[RemoteHost
     programs = ssh.written(folder.path / "programs")
     folder.environment.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     options = (f"--hosts={','.join(NAMES)}", f"--host-python={ssh.python()}")
-    yield RemoteHosts(options, folder.temporary)
+    yield Hosts(options, folder.temporary)
 
 
 @contextmanager
-def cluster(folder: Folder, names: Sequence[str] = NAMES, *options: str) -> Iterator[RemoteHosts]:
+def cluster(folder: Folder, names: Sequence[str] = NAMES, *options: str) -> Iterator[Hosts]:
     """Start a Dask scheduler and workers of these names; all are killed at the end."""
     file, temporary = folder.path / "scheduler.json", folder.path / "hosts"
     temporary.mkdir()
@@ -111,6 +111,6 @@ def cluster(folder: Folder, names: Sequence[str] = NAMES, *options: str) -> Iter
             name: start("worker", f"--name={name}", *common, *options, machine=name)
             for name in names
         }
-        yield RemoteHosts(
+        yield Hosts(
             (f"--cluster={file}", f"--processes={len(names)}"), temporary, workers, scheduler
         )

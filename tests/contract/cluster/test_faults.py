@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.cluster.conftest import RemoteHosts, text_of
+from tests.contract.cluster.conftest import Hosts, text_of
 from tests.helpers.session_folder import Folder
 from tests.helpers.sweep import sweep
 from tests.helpers.workers import processes, wait_until
@@ -19,9 +19,7 @@ from tests.helpers.workers import processes, wait_until
 pytestmark = pytest.mark.sessions
 
 
-def start_hanging_session(
-    folder: Folder, hosts: RemoteHosts, *options: str
-) -> subprocess.Popen[bytes]:
+def start_hanging_session(folder: Folder, hosts: Hosts, *options: str) -> subprocess.Popen[bytes]:
     """Start a session that measures 1K and then hangs in 2K on host two."""
     session = folder.start("--payloads=1K,2K", *options, *hosts.options)
     logs = f"{hosts.temporary}/busbw*/*.log"
@@ -31,7 +29,7 @@ def start_hanging_session(
 
 
 def test_a_session_on_two_hosts_runs_a_process_on_each_host_and_leaves_no_process_behind(
-    folder: Folder, hosts: RemoteHosts
+    folder: Folder, hosts: Hosts
 ) -> None:
     ran = folder.run("--payloads=1K", *hosts.options, exit_code=0)
     key = ran.document["environment"]["key"]
@@ -40,7 +38,7 @@ def test_a_session_on_two_hosts_runs_a_process_on_each_host_and_leaves_no_proces
 
 
 def test_a_killed_or_hanging_worker_on_another_host_fails_only_the_case_that_it_measures(
-    folder: Folder, hosts: RemoteHosts
+    folder: Folder, hosts: Hosts
 ) -> None:
     options = ("--payloads=1K,2K,4K,8K", "--case-timeout=3", *hosts.options)
     ran = folder.run(*options, exit_code=1)
@@ -51,9 +49,7 @@ def test_a_killed_or_hanging_worker_on_another_host_fails_only_the_case_that_it_
     assert wait_until(lambda: not hosts.left, 20), hosts.left
 
 
-def test_a_session_names_the_host_whose_process_was_killed(
-    folder: Folder, hosts: RemoteHosts
-) -> None:
+def test_a_session_names_the_host_whose_process_was_killed(folder: Folder, hosts: Hosts) -> None:
     session = start_hanging_session(folder, hosts)
     os.kill(hosts.pid("two"), signal.SIGKILL)
     assert session.wait(90) == 1
@@ -65,7 +61,7 @@ def test_a_session_names_the_host_whose_process_was_killed(
 
 @pytest.mark.exhaustive
 def test_a_session_names_the_host_of_a_stopped_process_after_the_timeout_of_a_case(
-    folder: Folder, hosts: RemoteHosts
+    folder: Folder, hosts: Hosts
 ) -> None:
     session = start_hanging_session(folder, hosts, "--case-timeout=5", "--device-wait=3")
     process = hosts.pid("two")
@@ -84,7 +80,7 @@ def test_a_session_names_the_host_of_a_stopped_process_after_the_timeout_of_a_ca
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("hosts", ["dask"], indirect=True)
 def test_a_session_names_a_host_on_which_another_session_measures(
-    folder: Folder, hosts: RemoteHosts
+    folder: Folder, hosts: Hosts
 ) -> None:
     first = start_hanging_session(folder, hosts)
     # Else the second session would wait for the first one here.
@@ -99,7 +95,7 @@ def test_a_session_names_a_host_on_which_another_session_measures(
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("hosts", ["dask"], indirect=True)
 def test_a_killed_dask_scheduler_and_a_killed_session_leave_no_process_on_the_hosts(
-    folder: Folder, hosts: RemoteHosts
+    folder: Folder, hosts: Hosts
 ) -> None:
     session = start_hanging_session(folder, hosts)
     assert hosts.scheduler is not None
@@ -111,7 +107,7 @@ def test_a_killed_dask_scheduler_and_a_killed_session_leave_no_process_on_the_ho
 
 @pytest.mark.parametrize("number", sweep([signal.SIGKILL, signal.SIGTERM, signal.SIGINT]))
 def test_a_killed_session_leaves_no_process_on_the_hosts(
-    folder: Folder, hosts: RemoteHosts, number: signal.Signals
+    folder: Folder, hosts: Hosts, number: signal.Signals
 ) -> None:
     session = start_hanging_session(folder, hosts)
     session.send_signal(number)

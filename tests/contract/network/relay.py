@@ -40,7 +40,7 @@ _PRIORITY = 1
 
 
 @dataclass(kw_only=True, slots=True)
-class HistoryLine:
+class Line:
     """What all packets from some hosts to others share, one after the other; its rate in bits/s."""
 
     sources: frozenset[str]
@@ -62,7 +62,7 @@ class Switch:
 
     hosts: Mapping[str, bytes]
     delay_s: float
-    _lines: list[HistoryLine] = field(default_factory=list)
+    _lines: list[Line] = field(default_factory=list)
     _cuts: set[frozenset[str]] = field(default_factory=set)
     _waiting: list[tuple[float, int, str, str, bytes]] = field(default_factory=list)
     _number: int = 0
@@ -93,9 +93,7 @@ class Switch:
             self._cuts.add(frozenset(order["hosts"]))
         elif order["do"] == "narrow":
             ends = frozenset(order["from"]), frozenset(order["to"])
-            self._lines.append(
-                HistoryLine(sources=ends[0], targets=ends[1], rate=order["bits_per_s"])
-            )
+            self._lines.append(Line(sources=ends[0], targets=ends[1], rate=order["bits_per_s"]))
         else:
             self._cuts.clear()
             self._lines.clear()

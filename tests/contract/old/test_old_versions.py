@@ -23,7 +23,7 @@ pytestmark = pytest.mark.framework
 
 ROOT = Path(__file__).parents[3]
 # What compilers leave on the heap, up to 150 MiB, is small compared with the last payload.
-DEFAULT_PAYLOADS = {"jax": ("4K", "1M", "64M"), "tensorflow": ("4K", "1M", "16M")}
+PAYLOADS = {"jax": ("4K", "1M", "64M"), "tensorflow": ("4K", "1M", "16M")}
 TIMEOUT_S = 600
 INTERPRETERS = os.environ["BUSBW_OLD"].split()
 
@@ -43,7 +43,7 @@ GRIDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class StoredSession:
+class Session:
     """The results of a session, and the interpreter that its workers had to use."""
 
     framework: str
@@ -71,7 +71,7 @@ def measured(interpreter: str, results: Path, *options: str) -> subprocess.Compl
         f"--python={interpreter}",
         "--launches=1",
     ]
-    payloads = DEFAULT_PAYLOADS[interpreter.partition("=")[0]]
+    payloads = PAYLOADS[interpreter.partition("=")[0]]
     command += [f"--payloads={','.join(payloads)}", f"--results={results}", *options]
     environment = {name: text for name, text in os.environ.items() if name != "CI"}
     environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), *sys.path])
@@ -87,33 +87,29 @@ def measured(interpreter: str, results: Path, *options: str) -> subprocess.Compl
 
 
 @pytest.fixture(scope="module", params=SESSIONS)
-def session(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> StoredSession:
+def session(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Session:
     """Return a session that has measured one of the grids."""
     interpreter, grid = request.param
     framework, _, python = interpreter.partition("=")
     results = tmp_path_factory.mktemp("old") / "results.json"
     done = measured(interpreter, results, *GRIDS[framework][grid])
     assert done.returncode == 0, done.stdout + done.stderr
-    return StoredSession(
-        framework=framework, python=python, results=json.loads(results.read_text())
-    )
+    return Session(framework=framework, python=python, results=json.loads(results.read_text()))
 
 
 def test_every_case_of_an_old_framework_is_measured_and_the_proof_accepts_its_program(
-    session: StoredSession,
+    session: Session,
 ) -> None:
     assert {case["outcome"] for case in session.results["cases"]} == {"NO_BASELINE"}
     assert {case["id"].rpartition("-")[2] for case in session.results["cases"]} == {
-        *DEFAULT_PAYLOADS[session.framework]
+        *PAYLOADS[session.framework]
     }
     assert all(run["proof"]["collectives"] for run in session.runs)
     assert all(run["values_checked"] > 0 for run in session.runs)
 
 
 def test_only_all_to_all_programs_of_an_old_framework_may_copy_their_payload(
-    session: StoredSession,
+    session: Session,
 ) -> None:
     for case in session.results["cases"]:
         for run in case["launches"]:
@@ -122,14 +118,14 @@ def test_only_all_to_all_programs_of_an_old_framework_may_copy_their_payload(
 
 
 def test_the_predicted_memory_of_an_old_framework_is_within_25_percent_of_its_peak_memory(
-    session: StoredSession,
+    session: Session,
 ) -> None:
     for run in session.runs:
         assert 0.75 < run["predicted_memory_bytes"] / run["peak_memory_bytes"] < 1.25
 
 
 def test_a_session_with_the_option_python_records_the_versions_of_its_interpreter(
-    session: StoredSession,
+    session: Session,
 ) -> None:
     environment = Path(session.python).parents[1]
     code = f"import platform, {session.framework} as f; print(f.__version__, f.__file__)"

@@ -15,7 +15,7 @@ import pytest
 from tests.helpers.command_line import ROOT, command, of_2019, of_today, put, trace
 from tests.helpers.frameworks import needs
 from tests.helpers.recordings import (
-    HistoryLine,
+    Line,
     Made,
     complete,
     numbered,
@@ -459,9 +459,7 @@ def test_trace_takes_the_times_of_a_tpu_from_the_clock_of_the_tpu(tmp_path: Path
         )
         for step in range(3)
     ]
-    planes = [
-        plane(f"/device:TPU:{n}", [HistoryLine(name="XLA Ops", events=events)]) for n in (0, 1)
-    ]
+    planes = [plane(f"/device:TPU:{n}", [Line(name="XLA Ops", events=events)]) for n in (0, 1)]
     (tmp_path / "a.xplane.pb").write_bytes(space(*planes))
     (cell,) = command("trace", tmp_path, "--json").document["cells"]
     assert (cell["payload"], cell["slowest_rank"]["median_s"]) == ("4K", 3e-6)

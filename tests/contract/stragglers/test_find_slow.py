@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.sessions, pytest.mark.workers]
 FOUR = "one,two,three,four"
 
 
-class ProcessGroup:
+class Cluster:
     """Hosts with times from a script, and the files that find-slow writes."""
 
     def __init__(self, folder: Path, environment: pytest.MonkeyPatch) -> None:
@@ -41,12 +41,12 @@ class ProcessGroup:
 
 
 @pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProcessGroup:
-    return ProcessGroup(tmp_path, monkeypatch)
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    return Cluster(tmp_path, monkeypatch)
 
 
 @pytest.mark.exhaustive
-def test_find_slow_names_no_host_if_all_hosts_are_equally_fast(cluster: ProcessGroup) -> None:
+def test_find_slow_names_no_host_if_all_hosts_are_equally_fast(cluster: Cluster) -> None:
     answer = cluster.find_slow()
     assert answer.code == 0
     assert "is slow: a loss of 5 % in all-reduce 64K, 5 % in all-reduce 16M" in answer.out
@@ -57,7 +57,7 @@ def test_find_slow_names_no_host_if_all_hosts_are_equally_fast(cluster: ProcessG
 
 
 def test_find_slow_names_a_slow_host_and_does_not_list_this_host_as_good(
-    cluster: ProcessGroup,
+    cluster: Cluster,
 ) -> None:
     slow = {"three": {"latency_s": 1e-3, "gb_per_s": 2}}
     answer = cluster.find_slow("--payloads=64K", hosts=slow)
@@ -71,7 +71,7 @@ def test_find_slow_names_a_slow_host_and_does_not_list_this_host_as_good(
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("then", ["kill", "exit"])
 def test_find_slow_names_a_host_whose_processes_die_and_measures_all_other_hosts(
-    cluster: ProcessGroup, then: str
+    cluster: Cluster, then: str
 ) -> None:
     dying = {"two": {"cases": [{"then": then}]}}
     options = ("--payloads=64K", "--least=200%")
@@ -86,7 +86,7 @@ def test_find_slow_names_a_host_whose_processes_die_and_measures_all_other_hosts
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("then", sweep(["kill", "hang"]))
 def test_find_slow_names_a_host_that_dies_or_hangs_after_the_pairs_of_hosts_were_measured(
-    cluster: ProcessGroup, then: str
+    cluster: Cluster, then: str
 ) -> None:
     dying = {"two": {"chips": {"then": then}}}
     answer = cluster.find_slow("--payloads=64K", "--case-timeout=4", ranks=4, hosts=dying)
@@ -97,7 +97,7 @@ def test_find_slow_names_a_host_that_dies_or_hangs_after_the_pairs_of_hosts_were
 
 
 @pytest.mark.exhaustive
-def test_find_slow_names_a_slow_chip_with_its_host(cluster: ProcessGroup) -> None:
+def test_find_slow_names_a_slow_chip_with_its_host(cluster: Cluster) -> None:
     slow = {"two": {"chips": {"slower": {"1": 1.3}}}}
     answer = cluster.find_slow("--payloads=64K", ranks=4, hosts=slow)
     assert answer.code == 1
@@ -107,7 +107,7 @@ def test_find_slow_names_a_slow_chip_with_its_host(cluster: ProcessGroup) -> Non
 
 @pytest.mark.exhaustive
 def test_find_slow_measures_the_chips_of_a_tpu_slice_in_place_of_pairs_of_hosts(
-    cluster: ProcessGroup,
+    cluster: Cluster,
 ) -> None:
     slow = {"two": {"chips": {"slower": {"1": 1.3}}}}
     answer = cluster.find_slow("--device=tpu", on="one,two", device="tpu", ranks=4, hosts=slow)
@@ -120,7 +120,7 @@ def test_find_slow_measures_the_chips_of_a_tpu_slice_in_place_of_pairs_of_hosts(
 
 @pytest.mark.exhaustive
 def test_find_slow_says_how_large_a_loss_of_a_healthy_tpu_slice_would_have_been_found(
-    cluster: ProcessGroup,
+    cluster: Cluster,
 ) -> None:
     answer = cluster.find_slow("--device=tpu", on="one,two", device="tpu", ranks=4)
     assert answer.code == 0
@@ -136,7 +136,7 @@ def test_find_slow_says_how_large_a_loss_of_a_healthy_tpu_slice_would_have_been_
     ],
 )
 def test_find_slow_gives_an_error_for_a_tpu_slice_that_cannot_be_measured(
-    cluster: ProcessGroup, script: dict[str, Any], reason: str
+    cluster: Cluster, script: dict[str, Any], reason: str
 ) -> None:
     answer = cluster.find_slow("--device=tpu", on="one,two", device="tpu", ranks=4, **script)
     assert answer.code == 1
@@ -145,7 +145,7 @@ def test_find_slow_gives_an_error_for_a_tpu_slice_that_cannot_be_measured(
 
 @pytest.mark.exhaustive
 def test_find_slow_gives_an_error_and_no_results_if_no_pair_of_hosts_can_be_measured(
-    cluster: ProcessGroup,
+    cluster: Cluster,
 ) -> None:
     answer = cluster.find_slow(cases=[{"then": "unavailable"}])
     assert answer.code == 1
@@ -179,7 +179,7 @@ def test_find_slow_does_not_overwrite_a_file_that_busbw_did_not_write(tmp_path: 
     assert (tmp_path / "notes").read_text() == "do not lose this\n"
 
 
-def test_find_slow_names_a_host_that_ssh_does_not_reach(cluster: ProcessGroup) -> None:
+def test_find_slow_names_a_host_that_ssh_does_not_reach(cluster: Cluster) -> None:
     answer = cluster.find_slow(on=f"one,two,three,{ssh.UNREACHED}")
     assert answer.code == 1
     assert "unreached: ssh: connect to host unreached port 22: No route to host" in answer.err

@@ -22,8 +22,8 @@ from tests.helpers.sweep import sweep
 pytestmark = pytest.mark.slow
 
 NIGHTS, BEGIN = 300, datetime(2026, 1, 1, 3, tzinfo=UTC)
-CASE_ITEMS = grid()
-STEPPED, RISING = CASE_ITEMS[4], CASE_ITEMS[30]
+CASES = grid()
+STEPPED, RISING = CASES[4], CASES[30]
 # Nights: a step in one case, a gain of large payloads, another machine; one is lost, one is noisy.
 STEP, GAIN, MACHINE, LOST, NOISY = 90, 150, 200, 40, 120
 MONTH = 365.25 / 12
@@ -55,7 +55,7 @@ class Year:
                 continue
             times = 3.0 if self.planted and night == NOISY else 1.0
             shared = chance.gauss(0.0, 0.003)
-            for case in CASE_ITEMS:
+            for case in CASES:
                 level = math.log(20 + case.payload_bytes / 8e4) + shared
                 level += self.log_ratio(case, night) + times * chance.gauss(0.0, 0.005)
                 yield line(

@@ -26,13 +26,13 @@ from busbw.model.machine import EnvironmentKey, Protocol
 from busbw.model.words import KIB, MIB, DeviceClass, FailureKind, Outcome, SessionOutcome
 
 KEY = EnvironmentKey(device_kind="TPU v5 lite", ranks=4)
-BASELINE_FOLDER = "tpu-v5-lite/4r"
+FOLDER = "tpu-v5-lite/4r"
 NIGHTS = 365
 BEGIN = datetime(2025, 12, 1, 3, tzinfo=UTC)
 STRATEGIES = {"jax": "psum", "tensorflow": "tpu"}
 LAUNCHES = 3
 
-CASE_ITEMS = tuple(
+CASES = tuple(
     Case(
         framework=name,
         payload_bytes=KIB << power,
@@ -115,7 +115,7 @@ def _night(night: int, chance: random.Random) -> Iterator[HistoryLine]:
     off = math.log(1.02) if chance.random() < 0.02 else 0.0
     shared = {name: chance.gauss(off, 0.003) for name in STRATEGIES}
     reported = _reported(night)
-    for case in CASE_ITEMS:
+    for case in CASES:
         level = _log_s(case, night)
         around = (0.0 if level is None else level) + shared[case.framework] + chance.gauss(0, 0.005)
         times_us = tuple(1e6 * math.exp(chance.gauss(around, 0.005)) for _ in range(LAUNCHES))
@@ -166,7 +166,7 @@ def _reported(night: int) -> int:
         for planted in PLANTED
         if _is_fresh(planted, night) and planted.ratio and planted.ratio > 1
     ]
-    return sum(planted.is_of(case) for planted in fresh for case in CASE_ITEMS)
+    return sum(planted.is_of(case) for planted in fresh for case in CASES)
 
 
 def _log_s(case: Case, night: int) -> float | None:

@@ -48,7 +48,7 @@ def retimed(
     return replace(session(0, times_s, **changes), began=before.began)
 
 
-class DeviceClass:
+class Device:
     """A device on which case c takes a millisecond and a little, times a factor.
 
     The standard deviations in log time are those of a case in a session (`residual`), of what all

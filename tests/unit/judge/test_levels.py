@@ -24,12 +24,12 @@ from busbw.judge.policy import POLICIES
 from busbw.judge.series import ExpectedTime, SeriesLoss
 from busbw.model.case import Case
 from busbw.model.stored import Baseline, StoredSession
-from busbw.model.words import DeviceClass as Class
+from busbw.model.words import DeviceClass
 from tests.helpers import build
 from tests.unit.judge.rules import POLICY, record, records
 from tests.unit.judge.simulated_sessions import (
     FIRST,
-    DeviceClass,
+    Device,
     accepted,
     cases,
     levels,
@@ -123,7 +123,7 @@ def test_different_times_of_sessions_within_an_hour_do_not_widen_the_limit() -> 
 
 
 def test_all_baselines_that_one_session_stored_count_as_one_session() -> None:
-    device = DeviceClass(seed=1)
+    device = Device(seed=1)
     earlier = levels(device.sessions(1), POLICY)
     assert len(earlier.sessions) == 1
     assert earlier.sessions[0].times_s.keys() == set(device.cases)
@@ -138,7 +138,7 @@ def test_a_stored_session_keeps_its_versions_and_flags() -> None:
 
 
 def test_sessions_with_a_regressed_case_do_not_change_the_level_of_the_case() -> None:
-    device, other = DeviceClass(seed=2), DeviceClass(seed=2)
+    device, other = Device(seed=2), Device(seed=2)
     slow = device.cases[3]
     sessions = other.sessions(6) + [other.session(day, {slow: 1.5}, launches=6) for day in (6, 7)]
     before = _expected(levels(device.sessions(6), POLICY), slow)
@@ -148,12 +148,12 @@ def test_sessions_with_a_regressed_case_do_not_change_the_level_of_the_case() ->
 
 
 def test_sessions_in_which_all_cases_are_slower_do_not_change_the_expected_times() -> None:
-    device, other = DeviceClass(seed=2), DeviceClass(seed=2)
+    device, other = Device(seed=2), Device(seed=2)
     slow = other.sessions(6) + [other.session(day, 1.5, launches=6) for day in (6, 7, 8)]
     today = device.session(9, 1.5).times_s
     ours, theirs = (
         levels(sessions, POLICY).assess_session(today, POLICY)
-        for sessions in (slow, DeviceClass(seed=2).sessions(6))
+        for sessions in (slow, Device(seed=2).sessions(6))
     )
     assert ours.slower_frameworks == theirs.slower_frameworks == {"jax"}
     ours_shared, theirs_shared = (judged.shared_parts["jax"] for judged in (ours, theirs))
@@ -210,7 +210,7 @@ def test_a_case_without_a_baseline_has_no_level_even_if_it_has_a_history() -> No
 
 
 def test_the_shared_change_of_all_cases_is_computed_separately_for_each_framework() -> None:
-    ours, theirs = DeviceClass(seed=3), DeviceClass(seed=4, measured=cases(framework="tensorflow"))
+    ours, theirs = Device(seed=3), Device(seed=4, measured=cases(framework="tensorflow"))
     stored = [
         StoredTimes(baselines=accepted(ours.session(0)), history=ours.sessions(5, first=1)),
         StoredTimes(
@@ -225,7 +225,7 @@ def test_the_shared_change_of_all_cases_is_computed_separately_for_each_framewor
     assert shared["tensorflow"].log_level + shared["tensorflow"].shift_log_ratio > 0.05
 
 
-TPU = POLICIES[Class.TPU]
+TPU = POLICIES[DeviceClass.TPU]
 STACK = {"jaxlib": "0.10.1", "XLA_FLAGS": "--a"}
 NEWER = {"jaxlib": "0.10.2", "XLA_FLAGS": "--a"}
 
@@ -242,7 +242,7 @@ def _losses(sessions: list[StoredSession]) -> tuple[LastingLoss, ...]:
 
 
 def _stepped(
-    device: DeviceClass,
+    device: Device,
     factor: float,
     *,
     begin: int = 10,
@@ -267,7 +267,7 @@ def _stepped(
 def test_a_lasting_loss_is_found_with_its_size_and_first_session_and_changed_version(
     seed: int, number: int | None, factor: float
 ) -> None:
-    device = DeviceClass(seed)
+    device = Device(seed)
     loss = _losses(_stepped(device, factor, number=number))[0]
     assert loss.subject == ("jax" if number is None else device.cases[number])
     assert loss.state.mean_loss == pytest.approx(math.log(factor), abs=0.012)
@@ -277,14 +277,14 @@ def test_a_lasting_loss_is_found_with_its_size_and_first_session_and_changed_ver
 
 
 def test_a_loss_of_all_cases_from_the_second_session_on_is_found_in_every_later_session() -> None:
-    device = DeviceClass(seed=3)
+    device = Device(seed=3)
     sessions = [device.session(day, 1.05 if day else 1.0, launches=6) for day in range(12)]
     for count in range(2, 13):
         assert _judged(sessions[:count])[2].slower_frameworks == {"jax"}
 
 
 def test_a_repaired_loss_is_named_only_in_the_first_session_after_the_repair() -> None:
-    device = DeviceClass(seed=1)
+    device = Device(seed=1)
     slow = device.cases[4]
     lost = [device.session(day, {slow: 1.2} if day >= 6 else 1.0, launches=6) for day in range(12)]
     judged = _judged([*lost, device.session(12)])[2]
@@ -298,7 +298,7 @@ def test_a_repaired_loss_is_named_only_in_the_first_session_after_the_repair() -
 
 
 def test_a_loss_that_comes_and_goes_is_found_only_in_the_slow_sessions() -> None:
-    device = DeviceClass(seed=2)
+    device = Device(seed=2)
     slow, sessions = device.cases[7], device.sessions(5)
     for day in range(5, 17):
         lost = day % 3 == 0
@@ -310,13 +310,13 @@ def test_a_loss_that_comes_and_goes_is_found_only_in_the_slow_sessions() -> None
 
 
 def test_a_loss_that_grows_by_half_a_percent_in_each_session_is_found() -> None:
-    device = DeviceClass(seed=1)
+    device = Device(seed=1)
     ramp = [device.session(day, {device.cases[7]: 1.005**day}, launches=6) for day in range(20)]
     assert [loss.subject for loss in _losses(ramp)] == [device.cases[7]]
 
 
 def test_a_slow_rise_of_the_times_of_all_cases_is_found_as_a_gradual_loss() -> None:
-    device = DeviceClass(seed=1)
+    device = Device(seed=1)
     ramp = [device.session(day, 1.0015**day) for day in range(32)]
     losses = [loss for count in range(12, 33) for loss in _losses(ramp[:count])]
     assert {loss.subject for loss in losses} == {"jax"}
@@ -325,14 +325,14 @@ def test_a_slow_rise_of_the_times_of_all_cases_is_found_as_a_gradual_loss() -> N
 
 @pytest.mark.parametrize("seed", range(5))
 def test_unchanged_simulated_sessions_have_no_lasting_loss(seed: int) -> None:
-    assert _losses(DeviceClass(seed).sessions(6 + 4 * seed)) == ()
+    assert _losses(Device(seed).sessions(6 + 4 * seed)) == ()
 
 
 @pytest.mark.parametrize(("factor", "word"), [(1.05, "slower"), (0.95, "faster")])
 def test_an_accepted_session_that_differs_from_all_later_sessions_is_named(
     factor: float, word: str
 ) -> None:
-    device = DeviceClass(seed=2)
+    device = Device(seed=2)
     first = device.session(0, factor)
     _, _, judged = _judged([first, *device.sessions(3, first=1)])
     text = odd_accepted_session_text(judged)
@@ -343,7 +343,7 @@ def test_an_accepted_session_that_differs_from_all_later_sessions_is_named(
 
 
 def test_a_case_that_the_current_session_did_not_measure_has_no_lasting_loss() -> None:
-    device = DeviceClass(seed=1)
+    device = Device(seed=1)
     sessions = _stepped(device, 1.1, number=4, begin=8)
     without = {c: t for c, t in sessions[-1].times_s.items() if c != device.cases[4]}
     assert _losses([*sessions, session(14, without)]) == ()

@@ -198,7 +198,7 @@ def test_a_case_that_fits_in_memory_only_with_the_candidate_has_improved() -> No
 
 SLOWER = math.log(1.1)
 SESSIONS = 400
-CASE_ITEMS = 3
+CASES = 3
 
 Noise = Callable[[random.Random], float]
 
@@ -376,7 +376,7 @@ def _ended(chance: random.Random, noise: Noise, slower: float) -> Outcome | None
     """Return the outcome of a case that gets as many launches as the rule needs."""
     looks, shifts = POLICIES[DeviceClass.CPU].looks, list[float]()
     while True:
-        decision = decide_by_looks(shifts, looks, case_count=CASE_ITEMS, min_loss=looks.min_loss)
+        decision = decide_by_looks(shifts, looks, case_count=CASES, min_loss=looks.min_loss)
         if decision.pair_count_at_next_look is None:
             return decision.outcome
         shifts += [
@@ -388,7 +388,7 @@ def _share_of_alarms(noise: Noise, slower: float = 0.0) -> float:
     """Return the share of simulated sessions of three cases in which a case regresses."""
     chance = random.Random(20260101)
     alarms = sum(
-        Outcome.REGRESSED in [_ended(chance, noise, slower) for _ in range(CASE_ITEMS)]
+        Outcome.REGRESSED in [_ended(chance, noise, slower) for _ in range(CASES)]
         for _ in range(SESSIONS)
     )
     return alarms / SESSIONS

@@ -10,10 +10,9 @@ import pytest
 from busbw.judge.decision import decide_direction
 from busbw.judge.policy import POLICIES
 from busbw.judge.series import CaseTimes, LogTimeSummary
-from busbw.model.words import Clock
-from busbw.model.words import DeviceClass as Class
+from busbw.model.words import Clock, DeviceClass
 from tests.unit.judge.simulated_sessions import (
-    DeviceClass,
+    Device,
     cases,
     decide_all,
     levels,
@@ -21,8 +20,8 @@ from tests.unit.judge.simulated_sessions import (
     session,
 )
 
-TPU = POLICIES[Class.TPU]
-CPU = POLICIES[Class.CPU]
+TPU = POLICIES[DeviceClass.TPU]
+CPU = POLICIES[DeviceClass.CPU]
 
 
 def test_the_summary_of_launches_is_computed_from_the_logarithms_of_their_times() -> None:
@@ -59,7 +58,7 @@ def test_launches_are_split_into_first_launches_and_three_confirming_launches(
 
 @pytest.mark.parametrize("seed", range(5))
 def test_exactly_the_payloads_that_a_loss_of_bandwidth_slows_regress(seed: int) -> None:
-    device = DeviceClass(seed)
+    device = Device(seed)
     slow = {case: 1.1 for case in device.cases if case.payload_bytes >= 1 << 20}
     today = device.session(4, slow, launches=6)
     decisions = decide_all(levels(device.sessions(4), TPU), today, TPU)
@@ -70,7 +69,7 @@ def test_exactly_the_payloads_that_a_loss_of_bandwidth_slows_regress(seed: int) 
 def test_no_payload_regresses_in_any_session_after_half_of_the_payloads_became_faster(
     seed: int,
 ) -> None:
-    device = DeviceClass(seed)
+    device = Device(seed)
     fast = {case: 0.9 for case in device.cases[10:]}
     sessions = device.sessions(6)
     for day in range(6, 12):
@@ -86,7 +85,7 @@ def test_no_payload_regresses_in_any_session_after_half_of_the_payloads_became_f
 
 def test_a_case_regresses_only_if_first_and_confirming_and_fastest_launches_are_slower() -> None:
     """Judge a case as noisy if its first and its confirming launches, but not all, are slower."""
-    device = DeviceClass(seed=1)
+    device = Device(seed=1)
     earlier, slow = levels(device.sessions(4), TPU), device.cases[3]
     today = device.session(4, launches=6)
     usual = today.times_s[slow]
@@ -105,7 +104,7 @@ def test_a_case_regresses_only_if_first_and_confirming_and_fastest_launches_are_
 @pytest.mark.parametrize("fresh", [1, 2])
 def test_a_case_with_too_few_confirming_launches_is_undecided(fresh: int) -> None:
     """Give all cases as many launches as the case that needs the fewest."""
-    device = DeviceClass(seed=1)
+    device = Device(seed=1)
     slow = device.cases[3]
     today = device.session(4, {slow: 1.1}, launches=3 + fresh)
     limit = levels(device.sessions(4), TPU).assess_session(today.times_s, TPU).limits[slow]
@@ -115,7 +114,7 @@ def test_a_case_with_too_few_confirming_launches_is_undecided(fresh: int) -> Non
 
 
 def test_a_limit_that_the_user_sets_replaces_the_computed_limit() -> None:
-    device = DeviceClass(seed=1)
+    device = Device(seed=1)
     earlier, slow = levels(device.sessions(4), TPU), device.cases[3]
     today = device.session(4, {slow: 1.3}, launches=6)
     assert decide_all(earlier, today, TPU, max_log_ratio=math.log(1.25))[slow].direction == 1
@@ -129,7 +128,7 @@ def test_a_limit_that_the_user_sets_replaces_the_computed_limit() -> None:
 
 
 def test_noise_raises_the_noise_ratio_of_a_session_and_a_loss_of_large_payloads_does_not() -> None:
-    calm, noisy = DeviceClass(seed=1), DeviceClass(seed=2, residual=0.025)
+    calm, noisy = Device(seed=1), Device(seed=2, residual=0.025)
     earlier = levels(calm.sessions(5), TPU)
     assert earlier.assess_session(noisy.session(5).times_s, TPU).noise_ratio > 2
     stepped = calm.session(5, {case: 1.2 for case in calm.cases[9:]})
@@ -138,8 +137,8 @@ def test_noise_raises_the_noise_ratio_of_a_session_and_a_loss_of_large_payloads_
 
 def test_the_error_of_small_payloads_is_larger_if_their_earlier_sessions_were_noisier() -> None:
     small, large = (
-        DeviceClass(seed=1, residual=0.02, launch=0.02),
-        DeviceClass(seed=2, residual=0.002, launch=0.002),
+        Device(seed=1, residual=0.02, launch=0.02),
+        Device(seed=2, residual=0.002, launch=0.002),
     )
     sessions = []
     for day in range(6):
@@ -163,14 +162,14 @@ def test_the_limits_of_three_payloads_shrink_with_the_number_of_earlier_sessions
             .assess_session(device.session(count).times_s, CPU)
             .limits.values()
         )
-        for device in [DeviceClass(seed=3, measured=few, residual=0.02, launch=0.02)]
+        for device in [Device(seed=3, measured=few, residual=0.02, launch=0.02)]
         for count in (1, 4)
     ]
     assert limits[0] > limits[1] and limits[1] < math.log(1.5)
 
 
 def test_a_slower_payload_regresses_on_a_cpu_only_if_its_neighbours_are_not_slower() -> None:
-    device = DeviceClass(seed=4, residual=0.02)
+    device = Device(seed=4, residual=0.02)
     earlier = levels(device.sessions(1), CPU)
     hit = {case: 1.8 for case in device.cases[4:12]}
     decisions = decide_all(earlier, device.session(1, hit, launches=6), CPU)
@@ -197,50 +196,50 @@ def test_the_limit_of_a_case_is_2_percent_even_if_earlier_sessions_have_no_noise
     assert judged.noise_ratio == 1
 
 
-OWN_MACHINE = (Class.GPU, Class.TPU)
+OWN_MACHINE = (DeviceClass.GPU, DeviceClass.TPU)
 
 
-@pytest.mark.parametrize("device", Class)
-def test_the_least_loss_of_a_case_is_below_the_largest_useful_limit(device: Class) -> None:
+@pytest.mark.parametrize("device", DeviceClass)
+def test_the_least_loss_of_a_case_is_below_the_largest_useful_limit(device: DeviceClass) -> None:
     rule = POLICIES[device].rule
     assert 0 < rule.min_case_loss < rule.max_useful_limit
 
 
 @pytest.mark.parametrize("device", OWN_MACHINE)
 def test_the_least_loss_of_all_cases_together_is_below_the_budget_of_an_update(
-    device: Class,
+    device: DeviceClass,
 ) -> None:
     policy = POLICIES[device]
     assert policy.rule.min_session_loss < policy.budget
 
 
-@pytest.mark.parametrize("device", Class)
+@pytest.mark.parametrize("device", DeviceClass)
 def test_the_limit_after_a_single_accepted_session_is_below_the_largest_useful_limit(
-    device: Class,
+    device: DeviceClass,
 ) -> None:
     rule = POLICIES[device].rule
     factor = rule.case_sigmas + rule.case_sigmas_over_sessions
     assert math.sqrt(2) * factor * rule.prior_stddev < math.log1p(rule.max_useful_limit)
 
 
-@pytest.mark.parametrize("device", Class)
+@pytest.mark.parametrize("device", DeviceClass)
 def test_the_false_alarm_rate_of_two_interleaved_stacks_is_below_1_percent_on_each_device(
-    device: Class,
+    device: DeviceClass,
 ) -> None:
     assert 0 < POLICIES[device].looks.session_false_alarm_rate < 0.01
 
 
-@pytest.mark.parametrize("device", Class)
-def test_only_the_clocks_of_the_host_have_a_resolution_above_0(device: Class) -> None:
+@pytest.mark.parametrize("device", DeviceClass)
+def test_only_the_clocks_of_the_host_have_a_resolution_above_0(device: DeviceClass) -> None:
     policy = POLICIES[device]
     for clock in (Clock.HOST, Clock.DISPATCH):
         assert policy.least_visible_difference_s(clock) == policy.host_clock_resolution_s > 0
     assert policy.least_visible_difference_s(Clock.DEVICE) == 0
 
 
-@pytest.mark.parametrize("device", Class)
+@pytest.mark.parametrize("device", DeviceClass)
 def test_each_decision_needs_more_launches_than_the_previous_decision(
-    device: Class,
+    device: DeviceClass,
 ) -> None:
     looks = POLICIES[device].looks
     assert sorted(set(looks.pair_counts)) == list(looks.pair_counts)
@@ -248,23 +247,25 @@ def test_each_decision_needs_more_launches_than_the_previous_decision(
     assert looks.confirming_pair_count > 0 and POLICIES[device].rule.confirming_pair_count > 0
 
 
-@pytest.mark.parametrize("device", Class)
+@pytest.mark.parametrize("device", DeviceClass)
 def test_each_fraction_of_the_limit_at_which_a_case_seems_slower_is_between_0_and_1(
-    device: Class,
+    device: DeviceClass,
 ) -> None:
     rule = POLICIES[device].rule
     assert 0 < rule.suspicion_limit_share <= rule.fastest_launch_limit_share <= 1
 
 
-@pytest.mark.parametrize("device", Class)
-def test_the_detectable_loss_is_above_the_least_loss_and_below_the_budget(device: Class) -> None:
+@pytest.mark.parametrize("device", DeviceClass)
+def test_the_detectable_loss_is_above_the_least_loss_and_below_the_budget(
+    device: DeviceClass,
+) -> None:
     policy = POLICIES[device]
     assert 0 < policy.looks.min_loss < policy.looks.detectable_loss < policy.budget < 1
 
 
-@pytest.mark.parametrize("device", Class)
+@pytest.mark.parametrize("device", DeviceClass)
 def test_a_verdict_that_is_based_on_two_sessions_is_provisional_on_each_device(
-    device: Class,
+    device: DeviceClass,
 ) -> None:
     policy = POLICIES[device]
     assert policy.provisional_below_sessions > 2

@@ -58,9 +58,7 @@ def test_a_provisional_or_expected_outcome_has_a_mark_that_the_legend_explains(
     assert legend_lines([verdict, build.verdict()])[-1].startswith(meaning)
 
 
-LINK_BYTES_PER_S = Ceiling(
-    bytes_per_s=8e9, most_bytes_per_s=8e9, text="links: 2 of 4 in use", sure=True
-)
+LINKS = Ceiling(bytes_per_s=8e9, most_bytes_per_s=8e9, text="links: 2 of 4 in use", sure=True)
 MEMORY = Ceiling(bytes_per_s=7e9, most_bytes_per_s=8e9, text="memory of 9.00 GB/s", sure=True)
 
 
@@ -76,25 +74,21 @@ def test_the_table_of_verdicts_keeps_a_digit_of_a_small_percentage_of_the_ceilin
     busbw_gb_per_s: float, words: str
 ) -> None:
     summary = build.summary(busbw_gb_per_s=busbw_gb_per_s)
-    row, _ = _rows(_verdict_with_ceiling(4096, LINK_BYTES_PER_S, now=summary))
+    row, _ = _rows(_verdict_with_ceiling(4096, LINKS, now=summary))
     assert row.text.split()[4] == words
 
 
 def test_a_case_without_a_time_has_no_percentage_of_the_ceiling_in_the_table_of_verdicts() -> None:
-    failed = _verdict_with_ceiling(
-        2**20, LINK_BYTES_PER_S, now=None, outcome=Outcome.FAILED, text="above"
-    )
-    _, row, reason, last = (
-        line.text for line in _rows(_verdict_with_ceiling(4096, LINK_BYTES_PER_S), failed)
-    )
+    failed = _verdict_with_ceiling(2**20, LINKS, now=None, outcome=Outcome.FAILED, text="above")
+    _, row, reason, last = (line.text for line in _rows(_verdict_with_ceiling(4096, LINKS), failed))
     assert row.split() == ["1M", "FAILED"]
     assert (reason.strip(), last) == ("above", "ceiling 8.00 GB/s: links: 2 of 4 in use")
 
 
 def test_a_table_of_verdicts_with_several_ceilings_names_the_payloads_of_each_ceiling() -> None:
     verdicts = [
-        _verdict_with_ceiling(4096, LINK_BYTES_PER_S),
-        _verdict_with_ceiling(2**20, LINK_BYTES_PER_S),
+        _verdict_with_ceiling(4096, LINKS),
+        _verdict_with_ceiling(2**20, LINKS),
         _verdict_with_ceiling(2**28, MEMORY),
     ]
     assert [line.text for line in _rows(*verdicts)[3:]] == [

@@ -23,7 +23,7 @@ pytestmark = [real.needs("jax"), real.needs("libtpu"), pytest.mark.exhaustive]
 IS_ALL = os.environ.get("BUSBW_PROGRAMS") == "all"
 FEW = ("v2:2x2", "v5e:2x4", "tpu7x:2x2x1", "h100:8")
 TOPOLOGIES = TOPOLOGY_SETS["all"] if IS_ALL else FEW
-DEFAULT_PAYLOADS = (2**10, 2**16, 2**20, 2**24) if IS_ALL else (2**10, 2**20)
+PAYLOADS = (2**10, 2**16, 2**20, 2**24) if IS_ALL else (2**10, 2**20)
 
 # A topology whose compiler is not installed, and a program that is refused, are left out: what is
 # there must be known by its name, whatever else is true of it.
@@ -71,7 +71,7 @@ class Program:
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Program, ...]:
     """Return all programs that the installed compilers can compile."""
-    request = json.dumps({"topologies": TOPOLOGIES, "payloads": DEFAULT_PAYLOADS})
+    request = json.dumps({"topologies": TOPOLOGIES, "payloads": PAYLOADS})
     folder = str(tmp_path_factory.mktemp("names"))
     answers = real.run_script(_COMPILE, request, timeout_s=600.0, TPU_LOG_DIR=folder)
     return tuple(Program(*answer) for answer in answers)

@@ -66,8 +66,8 @@ ON_GPUS: Mapping[str, compilers.Wanted] = {
 
 CHAINS = [f"{chip} {size}" for chip in ("v5e", "v6e") for size in SIZES]
 ONE = {"collectives": {"all-reduce": 1}}
-NO_GROUP: Mapping[str, object] = {"around": {}, "around_loop": {}}
-IN_PLACE = {"collectives": {"all-reduce": 2}, "groups": "1x8", "alias_bytes": 2**20, **NO_GROUP}
+ALONE: Mapping[str, object] = {"around": {}, "around_loop": {}}
+IN_PLACE = {"collectives": {"all-reduce": 2}, "groups": "1x8", "alias_bytes": 2**20, **ALONE}
 SHOTS = {name: {"strategy": f"TRITON_{name}_SHOT"} for name in ("ONE", "TWO")}
 
 # Of compiled programs, some attributes.
@@ -88,7 +88,7 @@ OF_GPUS: Mapping[str, Mapping[str, object]] = {
     "two hosts": {"groups": "1x16"},
     "along y": {"groups": "2x4"},
     "out of place": {**ONE, "around": {"copy": 1}},
-    **{name: {"collectives": {hlo: 1}, **NO_GROUP} for name, (hlo, _) in OTHERS.items()},
+    **{name: {"collectives": {hlo: 1}, **ALONE} for name, (hlo, _) in OTHERS.items()},
 }
 
 

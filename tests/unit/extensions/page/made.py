@@ -23,7 +23,7 @@ from tests.helpers import compiled as made_compiled
 from tests.helpers.compiled import program
 from tests.helpers.history_lines import line
 from tests.helpers.results_files import session, verdict
-from tests.unit.history.year import BASELINE_FOLDER, year
+from tests.unit.history.year import FOLDER, year
 
 BEGIN = datetime(2026, 1, 1, 3, tzinfo=UTC)
 SLOW: Mapping[str, Any] = dict(outcome=Outcome.REGRESSED, failed=True, ratio=1.5, limit=1.2)
@@ -114,7 +114,7 @@ def changed() -> MachineHistory:
 
 def machine_of_a_year() -> MachineHistory:
     """Return the 357 sessions of a year with planted changes."""
-    return build_machine_history(BASELINE_FOLDER, tuple(year()))
+    return build_machine_history(FOLDER, tuple(year()))
 
 
 def whole_page() -> Page:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-LAYERS, WIDTH, HIDDEN_VALUE, ROWS = 4, 512, 2048, 64
+LAYERS, WIDTH, HIDDEN, ROWS = 4, 512, 2048, 64
 
 
 def data_parallel(devices):
@@ -33,7 +33,7 @@ def data_parallel(devices):
         grads = jax.lax.psum(grads, "data")
         return _moved(weights, grads), jax.lax.pmean(value, "data")
 
-    weights = (_array(mesh, P(), (WIDTH, HIDDEN_VALUE)), _array(mesh, P(), (HIDDEN_VALUE, WIDTH)))
+    weights = (_array(mesh, P(), (WIDTH, HIDDEN)), _array(mesh, P(), (HIDDEN, WIDTH)))
     rows = _array(mesh, P("data"), (ROWS * len(devices), WIDTH))
     return jax.jit(step, donate_argnums=0).lower(weights, rows)
 
@@ -57,8 +57,8 @@ def fsdp(devices):
         return _moved(weights, grads), value
 
     weights = (
-        _array(mesh, P(None, "data"), (LAYERS, WIDTH, HIDDEN_VALUE), jnp.bfloat16),
-        _array(mesh, P(None, "data"), (LAYERS, HIDDEN_VALUE, WIDTH), jnp.bfloat16),
+        _array(mesh, P(None, "data"), (LAYERS, WIDTH, HIDDEN), jnp.bfloat16),
+        _array(mesh, P(None, "data"), (LAYERS, HIDDEN, WIDTH), jnp.bfloat16),
     )
     rows = _array(mesh, P("data"), (ROWS * len(devices), WIDTH), jnp.bfloat16)
     return _jitted(step, weights, mesh).lower(weights, rows)
@@ -81,8 +81,8 @@ def tensor_parallel(devices):
         return _moved(weights, grads), value
 
     weights = (
-        _array(mesh, P(None, "model"), (WIDTH, HIDDEN_VALUE)),
-        _array(mesh, P("model"), (HIDDEN_VALUE, WIDTH)),
+        _array(mesh, P(None, "model"), (WIDTH, HIDDEN)),
+        _array(mesh, P("model"), (HIDDEN, WIDTH)),
     )
     rows = _array(mesh, P("data"), (ROWS * len(devices), WIDTH))
     return _jitted(step, weights, mesh).lower(weights, rows)

@@ -62,7 +62,7 @@ DEPARTS: dict[str, set[Row]] = {
 
 # How many operations run beside the collective of each payload that has the fewest: those between
 # its start and its end in the text, a loop as one operation.
-HIDDEN_VALUE: dict[str, dict[int, int]] = {
+HIDDEN: dict[str, dict[int, int]] = {
     "gather_beside_scan.v5e_2x4": {16 * MIB: 2},
     "until_converged.v5e_2x4": {16 * MIB: 5},
     "scatter_in_the_transpose.v5p_2x2x2.flags": {2 * MIB: 4},
@@ -99,14 +99,14 @@ def _uses(name: str) -> tuple[CollectiveUse, ...]:
     return collectives_in_hlo(text, {"x": 8})
 
 
-@pytest.mark.parametrize("name", HIDDEN_VALUE)
+@pytest.mark.parametrize("name", HIDDEN)
 def test_a_compiled_collective_that_is_split_over_several_computations_is_counted_once(
     name: str,
 ) -> None:
     assert make_rows(_uses(name)) == expected(name)
 
 
-@pytest.mark.parametrize("name", HIDDEN_VALUE)
+@pytest.mark.parametrize("name", HIDDEN)
 def test_a_compiled_collective_in_progress_across_a_loop_or_branch_is_asynchronous(
     name: str,
 ) -> None:
@@ -115,8 +115,8 @@ def test_a_compiled_collective_in_progress_across_a_loop_or_branch_is_asynchrono
         if use.is_asynchronous:
             size = use.payload_bytes
             hidden[size] = min(hidden.get(size, use.hidden_by), use.hidden_by)
-    assert hidden == HIDDEN_VALUE[name]
+    assert hidden == HIDDEN[name]
 
 
 def test_an_expected_number_of_overlapping_operations_is_stored_for_every_looped_program() -> None:
-    assert {path.name.partition(".hlo")[0] for path in LOOPED.iterdir()} == set(HIDDEN_VALUE)
+    assert {path.name.partition(".hlo")[0] for path in LOOPED.iterdir()} == set(HIDDEN)

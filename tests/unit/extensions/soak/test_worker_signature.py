@@ -15,14 +15,12 @@ from busbw.extensions.soak.worker_orders import ANY_ORDER, Signature
 from busbw.extensions.soak.worker_signature import inexact_numbers
 from busbw.worker.backends.values import Array
 
-VALUES_PER_PERIOD, COUNT = 16, 4096
+PERIOD, COUNT = 16, 4096
 Added = Callable[[list[Array]], Array]
 
 
 def _inputs(ranks: int, seed: int, dtype: Any = np.float32) -> list[Array]:
-    return [
-        inexact_numbers((VALUES_PER_PERIOD * ranks,), (seed, rank), dtype) for rank in range(ranks)
-    ]
+    return [inexact_numbers((PERIOD * ranks,), (seed, rank), dtype) for rank in range(ranks)]
 
 
 def _ring(blocks: list[Array]) -> Array:

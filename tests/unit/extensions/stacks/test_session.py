@@ -12,10 +12,10 @@ from busbw.extensions.stacks.session import (
 )
 from busbw.judge.policy import POLICIES
 from busbw.model.stored import StoredSession
-from busbw.model.words import DeviceClass as DeviceKind
-from tests.unit.judge.simulated_sessions import FIRST, DeviceClass, cases
+from busbw.model.words import DeviceClass
+from tests.unit.judge.simulated_sessions import FIRST, Device, cases
 
-TPU = POLICIES[DeviceKind.TPU]
+TPU = POLICIES[DeviceClass.TPU]
 
 
 def _answer(sessions: list[StoredSession], today: StoredSession) -> MachineJudgement:
@@ -27,7 +27,7 @@ def _answer(sessions: list[StoredSession], today: StoredSession) -> MachineJudge
 def test_a_machine_is_slower_if_all_cases_of_the_reference_stack_are_slower_than_before(
     seed: int, factor: float
 ) -> None:
-    device = DeviceClass(seed)
+    device = Device(seed)
     answer = _answer(device.sessions(6), device.session(6, factor))
     assert answer.is_slower is (factor > 1)
     assert answer.text.startswith("the reference takes ")
@@ -35,7 +35,7 @@ def test_a_machine_is_slower_if_all_cases_of_the_reference_stack_are_slower_than
 
 
 def test_a_machine_is_slower_if_the_time_of_a_reference_case_rises_over_sessions() -> None:
-    device = DeviceClass(2)
+    device = Device(2)
     slow = {device.cases[4]: 1.05}
     sessions = [device.session(day, slow if day >= 10 else 1.0) for day in range(20)]
     answer = _answer(sessions[:-1], sessions[-1])
@@ -46,7 +46,7 @@ def test_a_machine_is_slower_if_the_time_of_a_reference_case_rises_over_sessions
 
 
 def test_a_machine_is_not_judged_by_fewer_than_6_cases_of_the_reference_stack() -> None:
-    device = DeviceClass(1, measured=cases(3))
+    device = Device(1, measured=cases(3))
     answer = _answer(device.sessions(6), device.session(6, 1.5))
     assert answer.text.startswith("unknown from fewer than 6 cases")
     assert answer.is_slower is None
@@ -61,7 +61,7 @@ def test_a_machine_is_judged_as_unchanged_only_if_every_framework_has_an_unchang
 ) -> None:
     references = []
     for ratio in ratios:
-        device = DeviceClass(1)
+        device = Device(1)
         sessions = device.sessions(6) if ratio else []
         references.append(("jax", sessions, device.session(6, ratio or 1.0)))
     answer = judge_machine(references, TPU)

@@ -20,7 +20,7 @@ _TAIL, _TAIL_NOISES = 0.05, 5
 
 
 @dataclass(kw_only=True)
-class ProcessGroup:
+class Cluster:
     """Groups with the `hosts` and `links` take that much longer (0.5 is 50 %).
 
     `noise` is the standard deviation of a time's logarithm. Hosts of the `rack` reach the others
@@ -67,7 +67,7 @@ class ProcessGroup:
         return math.exp(log)
 
 
-def search(cluster: ProcessGroup, count: int, **options: object) -> SearchResult:
+def search(cluster: Cluster, count: int, **options: object) -> SearchResult:
     """Search the first `count` hosts of a cluster."""
     names = [str(host) for host in range(count)]
     return HostSearch(hosts=names, measure_groups=cluster.measure, **options).run()  # type: ignore[arg-type]

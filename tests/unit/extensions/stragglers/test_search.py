@@ -16,13 +16,13 @@ from busbw.extensions.stragglers.liveness import (
     TimesByQuantity,
 )
 from busbw.extensions.stragglers.search import rounds_of_groups, rounds_of_pairs
-from tests.unit.extensions.stragglers.simulated_cluster import ProcessGroup, search, slow_groups
+from tests.unit.extensions.stragglers.simulated_cluster import Cluster, search, slow_groups
 
 
 @pytest.mark.parametrize("heavy", [False, True], ids=["normal", "heavy tails"])
 @pytest.mark.parametrize("count", [4, 8, 64, 256])
 def test_find_slow_names_no_host_of_a_healthy_cluster(count: int, heavy: bool) -> None:
-    result = search(ProcessGroup(noise=0.05, heavy=heavy), count)
+    result = search(Cluster(noise=0.05, heavy=heavy), count)
     assert result.is_healthy
     assert (result.slow, result.undecided, result.racks, result.unreachable) == ((), (), {}, ())
     assert all(0.05 < loss < 0.2 for loss in result.detectable.values())
@@ -30,7 +30,7 @@ def test_find_slow_names_no_host_of_a_healthy_cluster(count: int, heavy: bool) -
 
 @pytest.mark.parametrize("count", [4, 5, 8, 16, 64, 256])
 def test_find_slow_names_a_slow_host_with_its_ratio(count: int) -> None:
-    cluster = ProcessGroup(noise=0.02, hosts={3: 0.5}, heavy=True)
+    cluster = Cluster(noise=0.02, hosts={3: 0.5}, heavy=True)
     result = search(cluster, count)
     assert slow_groups(result) == {(3,)}
     for slow in result.slow:
@@ -41,13 +41,13 @@ def test_find_slow_names_a_slow_host_with_its_ratio(count: int) -> None:
 
 @pytest.mark.parametrize("count", [4, 8, 16])
 def test_find_slow_names_a_slow_link_and_neither_of_its_hosts(count: int) -> None:
-    assert slow_groups(search(ProcessGroup(noise=0.02, links={(1, 3): 1.0}), count)) == {(1, 3)}
+    assert slow_groups(search(Cluster(noise=0.02, links={(1, 3): 1.0}), count)) == {(1, 3)}
 
 
 def test_find_slow_finds_a_slow_link_among_many_candidates_that_are_not_slow() -> None:
     """Let many candidates share few hosts to compare with."""
     for seed in range(5):
-        cluster = ProcessGroup(noise=0.15, links={(4, 5): 2.0}, seed=seed)
+        cluster = Cluster(noise=0.15, links={(4, 5): 2.0}, seed=seed)
         result = search(cluster, 8, seed=seed)
         assert slow_groups(result) == {(4, 5)}
         assert result.undecided == ()
@@ -58,7 +58,7 @@ def test_find_slow_names_no_link_of_an_undecided_host_that_is_slightly_slow(
     host: int, seed: int
 ) -> None:
     """Name no link of a slow host: its links are slow, too, but the host is the cause."""
-    cluster = ProcessGroup(noise=0.05, hosts={host: 0.1}, heavy=True, seed=seed)
+    cluster = Cluster(noise=0.05, hosts={host: 0.1}, heavy=True, seed=seed)
     result = search(cluster, 16, seed=seed)
     assert slow_groups(result) <= {(host,)}
     assert all(name.startswith("host ") for name in result.undecided)
@@ -66,7 +66,7 @@ def test_find_slow_names_no_link_of_an_undecided_host_that_is_slightly_slow(
 
 def test_find_slow_reports_a_slow_shared_switch_as_racks_and_not_as_a_slow_link() -> None:
     rack = frozenset({1, 2, 4, 7})
-    result = search(ProcessGroup(noise=0.05, rack=rack), 8)
+    result = search(Cluster(noise=0.05, rack=rack), 8)
     assert (result.slow, result.is_healthy) == ((), True)
     for racks in result.racks.values():
         sets = {frozenset(map(int, hosts)) for hosts in racks.hosts}
@@ -77,14 +77,14 @@ def test_find_slow_reports_a_slow_shared_switch_as_racks_and_not_as_a_slow_link(
 
 def test_find_slow_reports_racks_with_a_slow_connection_as_not_healthy() -> None:
     far = {(a, b): 1.0 for a in range(4) for b in range(4, 8)}
-    result = search(ProcessGroup(noise=0.02, links=far), 8)
+    result = search(Cluster(noise=0.02, links=far), 8)
     assert (result.slow, result.is_healthy) == ((), False)
     assert [racks.alone for racks in result.racks.values()] == pytest.approx([2.0, 2.0], rel=0.1)
 
 
 def test_find_slow_leaves_two_hosts_undecided_if_both_are_slow_with_every_other_host() -> None:
     far = {(min(a, b), max(a, b)): 1.0 for a in (1, 6) for b in (0, 2, 3, 4, 5, 7)}
-    cluster = ProcessGroup(noise=0.02, links={**far, (1, 6): 0.4})
+    cluster = Cluster(noise=0.02, links={**far, (1, 6): 0.4})
     result = search(cluster, 8)
     assert ("1", "6") in {hosts for racks in result.racks.values() for hosts in racks.hosts}
     assert (result.slow, {*result.undecided}) == ((), {"host 1", "host 6"})
@@ -92,7 +92,7 @@ def test_find_slow_leaves_two_hosts_undecided_if_both_are_slow_with_every_other_
     assert len(cluster.rounds) < 40
 
 
-class Stopping(ProcessGroup):
+class Stopping(Cluster):
     """A cluster whose hosts stop answering after a number of rounds."""
 
     ends: Mapping[int, int]
@@ -120,7 +120,7 @@ def test_find_slow_reports_only_hosts_that_stopped_answering_as_unreachable() ->
 
 @pytest.mark.exhaustive
 def test_find_slow_finds_a_slow_link_among_34_hosts_only_if_hosts_are_measured_in_pairs() -> None:
-    cluster = ProcessGroup(noise=0.02, links={(7, 30): 1.0})
+    cluster = Cluster(noise=0.02, links={(7, 30): 1.0})
     groups = search(cluster, 34)
     assert (slow_groups(groups), groups.links_measured) == (set(), False)
     assert slow_groups(search(cluster, 34, in_pairs=True)) == {(7, 30)}
@@ -131,7 +131,7 @@ def _share(count: int, runs: int, slow: int, loss: float, noise: float) -> tuple
     right = others = 0
     for seed in range(runs):
         hosts = dict.fromkeys(random.Random(seed).sample(range(count), slow), loss)
-        cluster = ProcessGroup(noise=noise, hosts=hosts, heavy=True, seed=seed)
+        cluster = Cluster(noise=noise, hosts=hosts, heavy=True, seed=seed)
         named = slow_groups(search(cluster, count, seed=seed))
         right += named == {(host,) for host in hosts}
         others += bool(named - {(host,) for host in hosts})
@@ -156,7 +156,7 @@ def test_find_slow_names_a_host_in_at_most_about_one_of_a_hundred_healthy_cluste
     assert others <= 9
 
 
-class _Failing(ProcessGroup):
+class _Failing(Cluster):
     """A cluster without a time for the groups of which `fails` is true, given the round."""
 
     def __init__(self, fails: Callable[[int, HostGroup], bool]) -> None:
@@ -205,6 +205,6 @@ def test_find_slow_divides_all_hosts_into_different_groups_in_each_round(count: 
 
 
 def test_find_slow_names_a_host_only_if_its_loss_exceeds_the_least_loss_of_the_option() -> None:
-    cluster = ProcessGroup(noise=0.01, hosts={2: 0.15})
+    cluster = Cluster(noise=0.01, hosts={2: 0.15})
     assert slow_groups(search(cluster, 8)) == {(2,)}
     assert slow_groups(search(cluster, 8, min_loss=0.2)) == set()
