@@ -56,7 +56,7 @@ class LockedError(Exception):
 def reraise_as(
     error_type: type[Exception], *caught_types: type[Exception], where: str = ""
 ) -> Iterator[None]:
-    """Raise `error_type` in place of the exceptions of types `kinds` in the ``with`` block.
+    """Raise `error_type` in place of the exceptions of types `caught_types` in the ``with`` block.
 
     The message begins with `where`, and ends with the message of the exception.
     """

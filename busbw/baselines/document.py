@@ -298,12 +298,12 @@ def baselines_text(file: BaselineFile) -> str:
     """Return the JSON text of a baseline file, sorted so that a review shows the changed lines."""
     sessions: dict[str, Stack] = {}
     baselines = sorted(file.baselines, key=lambda baseline: baseline.line_id)
-    entries = tuple(_timed_line(baseline, sessions) for baseline in baselines)
+    entries = tuple(_stored_line(baseline, sessions) for baseline in baselines)
     ordered = dict(sorted(sessions.items()))
     return stored_file_text(convert_to(StoredBaselineFile, file, sessions=ordered, entries=entries))
 
 
-def _timed_line(baseline: Baseline, sessions: dict[str, Stack]) -> StoredBaselineLine:
+def _stored_line(baseline: Baseline, sessions: dict[str, Stack]) -> StoredBaselineLine:
     """Return the line that stores a baseline in a file, and add its sessions to `sessions`.
 
     `sessions` maps the names of the sessions of all lines to their stacks. The caller writes this

@@ -140,7 +140,7 @@ class BaselineDraft:
     """The baseline files of a folder that a session changes, in memory until `write`."""
 
     def __init__(self, baselines_folder: Path) -> None:
-        self._root = baselines_folder
+        self._folder = baselines_folder
         self._files: dict[Path, BaselineFile | None] = {}
         self._changed: dict[Path, None] = {}
 
@@ -150,7 +150,7 @@ class BaselineDraft:
         The content is None if there is no file. Raises BaselineError if the file is not valid, or
         is for another machine or kind of case.
         """
-        path = baseline_path(self._root, key, case)
+        path = baseline_path(self._folder, key, case)
         if path not in self._files:
             self._files[path] = read_matching_file(path, key, case)
         return path, self._files[path]
@@ -163,7 +163,7 @@ class BaselineDraft:
     def write(self) -> None:
         """Write every file that `put` changed, or remove the file if it has no baselines."""
         if self._changed:
-            storage.remove_half_written_files(self._root)
+            storage.remove_half_written_files(self._folder)
         for path in self._changed:
             if file := self._files[path]:
                 storage.write(path, baselines_text(file))
@@ -173,7 +173,7 @@ class BaselineDraft:
 
 @contextlib.contextmanager
 def open_draft(baselines_folder: Path) -> Iterator[BaselineDraft]:
-    """Yield a Draft of the files in `baselines_folder`, and write it after the ``with`` block.
+    """Yield a BaselineDraft of the files in a folder, and write the draft after the ``with`` block.
 
     The folder is locked until the draft is written, and other sessions that write wait for the
     lock. Nothing is written if the block raises an exception. Raises OSError if a file cannot be

@@ -3,6 +3,6 @@
 This package imports neither a framework nor pytest, and judges no times. The package does not
 import the code of workers either: a worker is another interpreter, which runs a copy of that code
 in a private folder. A transport starts workers on this host or on other hosts. A group has the
-workers of a single launch. An executor starts groups, and ends all groups of a session. A schedule
-decides in which order launches and cases follow each other.
+workers of a single launch. An executor starts groups, and ends all groups of a session. A
+RoundRunner decides in which order launches and cases follow each other.
 """

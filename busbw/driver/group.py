@@ -194,7 +194,7 @@ class Group:
     def _wait_for_replies(
         self, indices: Iterable[int], end_s: float
     ) -> dict[int, Reply | WorkerExit | None]:
-        """Wait until some member sends bytes or ends; return its Reply or Exit, by its index.
+        """Wait until some member sends bytes or ends; return its Reply or WorkerExit, by its index.
 
         Only the members `indices` are watched, and the result may have several of these members. A
         member whose reply is still incomplete has the value None. Returns an empty dictionary if
@@ -215,7 +215,8 @@ class Group:
         that is the cause may be noticed later than its effects.
 
         Args:
-            causes: The replies and Exits that were received so far, by the index of the process.
+            causes: The replies and WorkerExits that were received so far, by the index of the
+                process.
             activity: A description of the request for messages, such as ``measuring CASE``.
 
         """
@@ -257,8 +258,8 @@ class Group:
     ) -> Failure:
         """Return the failure of the first of the members `indices`; the message names all members.
 
-        `exit_or_failure` is the Exit of the first member, or the Failure of its reply. `activity`
-        describes the request in messages.
+        `exit_or_failure` is the WorkerExit of the first member, or the Failure of its reply.
+        `activity` describes the request in messages.
         """
         if isinstance(exit_or_failure, WorkerExit):
             exit_or_failure = failure_of_exit(

@@ -263,7 +263,7 @@ class LocalWorker(Worker):
         )
 
     def _mark_log(self) -> None:
-        """Store the log's size and the kernel's counts now; the Exit has only later changes."""
+        """Store the log's size and the kernel's counts; the WorkerExit has only later changes."""
         self._log_start_byte = self._log.stat().st_size
         self._oom_kills, self._refused_count = oom_kill_count(), logs.refused_start_count()
 

@@ -59,7 +59,8 @@ class WorkerSpec:
         device: The class of device to use, such as ``gpu``; empty to let the framework choose.
         ranks: The number of ranks of all processes together; None for the default of the device.
         cluster: How many processes a launch has, and how many GPUs these processes share. All
-            processes have equally many ranks. ALONE is a single process that belongs to no group.
+            processes have equally many ranks. NO_GROUP is a single process that belongs to no
+            group.
         environment: Environment variables to set. The workers inherit all other variables from the
             process that starts the workers.
         unset_variables: The names of inherited environment variables to remove.
@@ -185,8 +186,9 @@ class Worker(ABC):
     def receive(self) -> Reply | WorkerExit | None:
         """Wait for the next bytes of the worker, and return its reply.
 
-        Returns None if the reply is still incomplete. Returns an Exit if the process has ended, or
-        if the bytes are not a valid reply to the request. In the second case the process is killed.
+        Returns None if the reply is still incomplete. Returns a WorkerExit if the process has
+        ended, or if the bytes are not a valid reply to the request. In the second case the process
+        is killed.
         """
         content = self.read()
         if not content:
@@ -200,7 +202,7 @@ class Worker(ABC):
             )
 
     def end_and_wait(self, ending: EndMethod) -> WorkerExit:
-        """End the process as `ending` says, wait until the process has ended; return the Exit."""
+        """End the process as `ending` says, wait for its end, and return the WorkerExit."""
         waited_s = time.monotonic() - self._sent_at_s
         is_stopped = ending is EndMethod.STACK and self.is_stopped
         self.request_end(ending)
@@ -251,7 +253,7 @@ class Worker(ABC):
 
     @abstractmethod
     def wait(self) -> WorkerExit:
-        """Wait until the process has ended, and return its Exit; `request_end` was called before.
+        """Wait for the end of the process after `request_end`, and return its WorkerExit.
 
         The process is killed if the process does not end within its grace period.
         """
@@ -322,7 +324,7 @@ class HostsTransport(Transport):
     """A transport that starts workers on several hosts.
 
     Attributes:
-        names: The names of the hosts in the order of their indices; empty before `join`.
+        names: The names of the hosts in the order of their indices; empty before `connect_hosts`.
 
     """
 

@@ -113,7 +113,7 @@ def parse_line(text: str | bytes, location: str) -> HistoryLine:
         # Each line is a document by itself, so that its error is always in line 1 of the document.
         where = str(error).replace("1:", ", column ", 1) if str(error)[:2] == "1:" else f": {error}"
         raise wire.WireError(f"{location}{where}") from error
-    # A Line has fields for the other keys only.
+    # A HistoryLine has fields for the other keys only.
     del raw["document"], raw["version"]
     line = wire.from_json(HistoryLine, raw, location)
     return replace(line, extra=extensions.with_declared_types(line.extra, f"{location}.extra"))

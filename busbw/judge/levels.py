@@ -207,7 +207,7 @@ def build_levels(
     policy: Policy,
     failed_cases: frozenset[Case] = frozenset(),
 ) -> EarlierSessions | None:
-    """Return the levels of one machine, or None if the machine has no baseline with a time.
+    """Return the earlier sessions of one machine; None if the machine has no baseline with a time.
 
     `stored_times` are the stored times of the machine, for each framework. `failed_cases` are the
     cases that failed in any session of the history.

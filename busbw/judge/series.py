@@ -132,8 +132,8 @@ class SeriesLoss:
             window; 0 without both.
         loss_session_count: The number of sessions since `start_position`; 0 without a loss, or if
             only the last session shows the loss.
-        first_loss_session_number: The position in the history (see History) of the session with
-            which the loss began; 0 if `loss_session_count` is 0.
+        first_loss_session_number: The position in the history (see ReplayedHistory) of the session
+            with which the loss began; 0 if `loss_session_count` is 0.
         ended_loss_session_count: How many sessions had the loss that the last session ended; 0 if
             the last session ended no loss.
         min_window_start: The first position at which a window (a number of last sessions) may

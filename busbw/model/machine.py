@@ -1,8 +1,9 @@
 """The machine and the way of measuring: meshes, devices, groups of processes, and protocols.
 
 A baseline is looked up by its `EnvironmentKey`, and times are compared only with times of the same
-`Protocol`. Other values that a probe reports are recorded and printed, never compared. A cluster is
-a group of processes that measure together. The bandwidths of chips are in `busbw.hardware`.
+`Protocol`. Other values that a probe reports are recorded and printed, never compared. A
+ProcessGroup is a group of processes that measure together. The bandwidths of chips are in
+`busbw.hardware`.
 """
 
 from __future__ import annotations

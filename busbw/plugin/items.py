@@ -224,7 +224,7 @@ def pytest_runtest_makereport(
 
 
 def _keep_error(item: pytest.Item, call_info: pytest.CallInfo[None]) -> None:
-    """Add the error of a test of busbw to ERRORS, the errors that no verdict describes."""
+    """Add the error of a test of busbw to UNDESCRIBED_ERRORS: no verdict describes these errors."""
     error: Any = call_info.excinfo.value if call_info.excinfo else None
     # The first exception of an ExceptionGroup says more than the group.
     while getattr(error, "exceptions", ()):

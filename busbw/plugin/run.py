@@ -72,9 +72,10 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
-    """Remove the tests that the user's options deselected from CASES, the tests that must be read.
+    """Remove the tests that the user's options deselected from CASE_ITEMS.
 
-    A test that a plugin deselects by itself stays in CASES, so that its verdict counts as unread.
+    A test that a plugin deselects by itself stays in CASE_ITEMS, so that its verdict counts as
+    unread.
     """
     for item in items:
         config = item.config

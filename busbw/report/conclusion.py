@@ -121,11 +121,11 @@ def _verdict_row(verdict: Verdict, verbose: bool) -> Row:
     notes = [TextLine(note, {"yellow": True}) for note in verdict.notes]
     if verdict.outcome not in OUTCOMES_WITHOUT_REASON and (verbose or not verdict.failed):
         notes.insert(0, TextLine(verdict.text, markup))
-    reference = verdict.published
-    if reference is not None:
-        rate = reference.algbw_gb_per_s
+    published = verdict.published
+    if published is not None:
+        rate = published.algbw_gb_per_s
         figure = "out of memory" if rate is None else f"algbw {rate:.4g} GB/s"
-        doubt = f" ({reference.doubt})" if reference.doubt else ""
+        doubt = f" ({published.doubt})" if published.doubt else ""
         notes.append(TextLine(f"published: {figure}{doubt}"))
     cells = {
         "payload_bytes": verdict.spec.payload_bytes,

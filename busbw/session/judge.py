@@ -86,7 +86,7 @@ def jobs_without_failures(
 def present_session_by_key(
     measured_session: MeasuredSession, measurements: Mapping[CaseSpec, Measurement]
 ) -> dict[EnvironmentKey, StoredSession]:
-    """Return today's times in the form of stored sessions, one Session for each environment key.
+    """Return today's times as stored sessions, one StoredSession for each environment key.
 
     `measurements` are the measurements of the candidate, or the measurements of the reference.
     """

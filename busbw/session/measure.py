@@ -159,7 +159,7 @@ def measure_cases(
 
 
 class _Measurer:
-    """The measuring of a session's jobs by a Schedule, which keeps the measurements."""
+    """The measuring of a session's jobs by a RoundRunner, which keeps the measurements."""
 
     def __init__(
         self, resolved_session: MeasuredSession, executor: Executor, display: Display
@@ -286,7 +286,7 @@ def confirmation_delay_s(
     """Return the seconds from the last planned launch to the launches that confirm losses.
 
     `slower_cases` are the cases that seem slower. The delay is 0 for two interleaved stacks,
-    because a disturbance of the machine slows down both stacks, and if all `slower_cases` cases are
+    because a disturbance of the machine slows down both stacks, and if all `slower_cases` are
     of scripted frameworks, whose times do not change by themselves.
     """
     is_scripted = all(FRAMEWORKS[spec.framework].is_scripted for spec in slower_cases)

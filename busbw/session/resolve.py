@@ -187,7 +187,7 @@ def _add_stored_times(options: Options, job: TimedJob) -> TimedJob:
 def read_levels(
     collected_session: CollectedSession, keys: Sequence[EnvironmentKey], policy: Policy
 ) -> dict[EnvironmentKey, EarlierSessions]:
-    """Return the Levels (earlier sessions) of each environment key in `keys` that has baselines.
+    """Return the EarlierSessions of each environment key in `keys` that has baselines.
 
     Raises BaselineError, HistoryError or OSError if files of baselines or of the history cannot be
     read, or have a session in the future.
@@ -199,7 +199,7 @@ def read_levels(
 def _read_levels_of_machine(
     collected_session: CollectedSession, key: EnvironmentKey, policy: Policy
 ) -> EarlierSessions | None:
-    """Read the baselines and the history of the machine `key`, and return its Levels.
+    """Read the baselines and the history of the machine `key`, and return its EarlierSessions.
 
     The history is read from the year of the oldest baseline on. Returns None if no baseline has a
     time.

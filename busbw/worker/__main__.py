@@ -52,11 +52,11 @@ def _serve(options: argparse.Namespace, requests: TextIO, replies: TextIO) -> No
     try:
         if options.member:
             os.environ.update(host.shared_gpu_variables(options.member, os.environ))
-        session = load_function(SERVICES, "WORKER_SERVICES", options.service)(options)
+        worker = load_function(SERVICES, "WORKER_SERVICES", options.service)(options)
         # The collector never examines the modules that are imported now.
         gc.freeze()
         gc.enable()
-        serve(requests, replies, session, options.launch)
+        serve(requests, replies, worker, options.launch)
     except (MeasuringError, wire.WireError) as error:
         # The driver shows the last line of the log: a sentence is more useful than a traceback.
         sys.exit(str(error))
@@ -77,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--member",
         type=lambda text: wire.from_json(GroupMember, wire.parse_json(text), "member"),
-        help="index and addresses in a cluster, in JSON",
+        help="index and addresses in a group of processes, in JSON",
     )
     parser.add_argument("--launch", type=LaunchId.parse, required=True)
     parser.add_argument("--parent", type=int, required=True, help="process id of the driver")

@@ -246,7 +246,7 @@ def touch_fresh_memory(size_bytes: int, thread_count: int) -> None:
 
 @dataclass(frozen=True)
 class HostMemoryGuard:
-    """The memory of the host that the cases of this process can allocate.
+    """A guard of the host's memory: it refuses cases that do not fit, and predicts their memory.
 
     Attributes:
         all_gather: Exchanges values with the other processes of the group.

@@ -321,7 +321,7 @@ def make_worker(options: Any) -> MeasuringWorker:
 def probe(worker: MeasuringWorker, request: Mapping[str, Any]) -> Probe:
     """Return the devices that the framework finds, and the versions of its packages.
 
-    `worker` is the worker's state (not a session of pytest). `request` has no values, and is not
+    `worker` is the worker's state. `request` has no values, and is not
     used.
     """
     return worker.backend.probe()

@@ -45,7 +45,7 @@ def make_observer(resolved_session: MeasuredSession, executor: Executor) -> Obse
     loads: dict[str, float] = {}
 
     def observe(case: Case | None) -> None:
-        """Ask the worker after a case; None is the begin of a launch."""
+        """Ask the worker after a case; None is the start of a launch."""
         if case is not None and not isinstance(group, Failure):
             replies = group.ask_each(Request("load", float), 10.0, "reading the load")
             # The worker as a whole can fail, or its single reply.

@@ -31,7 +31,7 @@ from busbw.model.words import Outcome, plural
 from busbw.session.option import UsageError
 
 # A problem may occur only sometimes, so the bad release has several sessions to show it.
-_MAX_SESSIONS = 5
+_MAX_CRITERION_SESSIONS = 5
 
 DOCUMENT_FORMAT = "busbw bisect 2"
 
@@ -227,7 +227,7 @@ class Bisection:
         # release. If there is no such case, or programs are compared, one session is enough.
         is_run_once = self.sessions.is_compiled or len(failures) == len(result.verdicts)
         criterion = None
-        for _ in range(1 if is_run_once else _MAX_SESSIONS):
+        for _ in range(1 if is_run_once else _MAX_CRITERION_SESSIONS):
             criterion = find_criterion(result, self.sessions.run_against(good_python, stack_option))
             if criterion is not None:
                 break

@@ -26,7 +26,7 @@ _GRACE_S = 10.0
 # The exit codes of a session that has a verdict.
 _EXIT_CODES_WITH_VERDICT = (0, 1)
 # The most sessions in which the time of a release is measured.
-_MAX_SESSIONS = 12
+_MAX_TIMING_SESSIONS = 12
 # The rate of a failure is known well enough after this number of failures. If the failure is rare,
 # the sessions end after this number of launches.
 _ENOUGH_FAILURES, _MAX_LAUNCHES = 5, 60
@@ -120,10 +120,10 @@ class SessionRunner:
         """Run sessions until the times show whether a release is good or bad.
 
         Returns the status of the release and its reason. A release is UNTESTABLE if the status is
-        still unclear after _MAX_SESSIONS sessions.
+        still unclear after _MAX_TIMING_SESSIONS sessions.
         """
         log_ratios: list[float] = []
-        for _ in range(_MAX_SESSIONS):
+        for _ in range(_MAX_TIMING_SESSIONS):
             result = self.run_against(good_python, *stack_options)
             if criterion.status_of_session(result) is Status.UNTESTABLE:
                 return Status.UNTESTABLE, criterion.reason_text(result)
@@ -169,10 +169,10 @@ class SessionRunner:
         """Measure the bad and the good release, and return the criterion with the ratio of times.
 
         Sessions are repeated until the ratio is precise enough to judge other releases by it, but
-        at most `_MAX_SESSIONS` times.
+        at most `_MAX_TIMING_SESSIONS` times.
         """
         log_ratios: list[float] = []
-        for _ in range(_MAX_SESSIONS):
+        for _ in range(_MAX_TIMING_SESSIONS):
             result = self.run_against(good_python, *stack_options)
             log_ratios += result.log_ratios.get(criterion.cases[0], ())
             if len(log_ratios) > 1:

@@ -117,11 +117,11 @@ class Host:
         channel.send(list(free_ports(count, address, family)))
 
     def run_worker(self, channel: Any, request_json: str) -> None:
-        """Run a worker to its end; send its replies as bytes, and then its Exit as JSON.
+        """Run a worker to its end; send its replies as bytes, and then its WorkerExit as JSON.
 
         `request_json` is the JSON of a StartRequest. The session sends further messages on the
-        channel. Bytes are a request to the worker. A text is an Ending, which says how to end the
-        worker. None requests a bool as the answer: whether a signal has stopped the worker.
+        channel. Bytes are a request to the worker. A text is an EndMethod, which says how to end
+        the worker. None requests a bool as the answer: whether a signal has stopped the worker.
         """
         request = wire.from_json(StartRequest, json.loads(request_json), "request")
         try:

@@ -137,7 +137,7 @@ class DaskEngine:
 
     Args:
         scheduler: The address of the scheduler, or the path of its scheduler file.
-        count: The expected number of Dask workers.
+        worker_count: The expected number of Dask workers.
         trusts_network: Whether the user accepts that everybody who reaches the scheduler can run
             code on its hosts.
 

@@ -96,7 +96,7 @@ _HOST_NAME = re.compile(r"(?!-)[A-Za-z0-9_.@:%/\[\]-]{1,255}")
 
 
 def hosts_of(values: Mapping[str, Any], environment: Mapping[str, str]) -> RemoteHosts | None:
-    """Return the Hosts on which a session measures; None without --hosts and --cluster.
+    """Return the RemoteHosts on which a session measures; None without --hosts and --cluster.
 
     `values` maps the names of options, such as ``host_python``, to their values. `environment` are
     the environment variables of this process. Raises ValueError if an option is wrong or a package
@@ -155,7 +155,7 @@ def _read_host_file(name: str) -> tuple[str, ...]:
 
 
 def _read_ssh_hosts(values: Mapping[str, Any], environment: Mapping[str, str]) -> RemoteHosts:
-    """Return the Hosts of --hosts, from the same arguments as `hosts_of`.
+    """Return the RemoteHosts of --hosts, from the same arguments as `hosts_of`.
 
     Raises ValueError if the option is wrong, or if the hosts cannot share --processes equally.
     """
@@ -196,7 +196,7 @@ def forwarded_variables(
 
 
 def _read_dask_hosts(values: Mapping[str, Any], environment: Mapping[str, str]) -> RemoteHosts:
-    """Return the Hosts of --cluster, from the same arguments as `hosts_of`.
+    """Return the RemoteHosts of --cluster, from the same arguments as `hosts_of`.
 
     Raises ValueError without --processes, which is the number of Dask workers.
     """

@@ -329,9 +329,10 @@ class RemoteWorker(Worker):
     def __init__(self, host: HostConnection, request: StartRequest) -> None:
         super().__init__(request.launch)
         self.host = host.name
-        self._cluster_host = host
+        self._connection = host
         self._socket, self._wake_sender = socket.socketpair()
-        # Bytes of a reply, the text of an Exit, or whether the process is stopped; None ends them.
+        # Bytes of a reply, the text of a WorkerExit, or whether the process is stopped; None ends
+        # them.
         self._messages: queue.SimpleQueue[bytes | str | bool | None] = queue.SimpleQueue()
         self._exit: WorkerExit | None = None
         self._channel = host.send_request("run_worker", json.dumps(wire.to_json(request)))
@@ -344,7 +345,7 @@ class RemoteWorker(Worker):
     def is_stopped(self) -> bool:
         """Whether a signal has stopped the process, or its host does not answer."""
         self._send_message(None)
-        return bool(self._next_message(bool, _IS_STOPPED_TIMEOUT_S) or self._cluster_host.lost)
+        return bool(self._next_message(bool, _IS_STOPPED_TIMEOUT_S) or self._connection.lost)
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -362,7 +363,7 @@ class RemoteWorker(Worker):
         self._next_message(type(None))
         self._socket.close()
         self._wake_sender.close()
-        return self._exit or WorkerExit(exit_code=None, lost_host_text=self._cluster_host.lost)
+        return self._exit or WorkerExit(exit_code=None, lost_host_text=self._connection.lost)
 
     def _send_message(self, message: bytes | str | None) -> None:
         """Send a message; ignore errors, because a queued message says that the process ended."""
@@ -383,15 +384,15 @@ class RemoteWorker(Worker):
         Returns None if the process has ended or its host is lost. If the host sends nothing for
         `timeout_s` seconds, the connection to the host is ended.
         """
-        while self._exit is None and not self._cluster_host.lost:
+        while self._exit is None and not self._connection.lost:
             try:
                 message = self._messages.get(timeout=timeout_s)
             except queue.Empty:
-                self._cluster_host.disconnect("it does not answer")
+                self._connection.disconnect("it does not answer")
                 break
             self._socket.recv(1)
             if message is None:
-                self._cluster_host.disconnect()
+                self._connection.disconnect()
             elif isinstance(message, str):
                 self._exit = wire.from_json(WorkerExit, json.loads(message), "exit")
             elif isinstance(message, kind):

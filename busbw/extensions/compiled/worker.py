@@ -320,7 +320,7 @@ def compile_case(framework_module: Any, request: Mapping[str, Any]) -> CompiledP
     return program
 
 
-def _cached_name(lowered: LoweredProgram, topology: Topology, framework_module: Compiler) -> str:
+def _cached_name(lowered: LoweredProgram, topology: Topology, compiler: Compiler) -> str:
     """Return the path of a program's file, relative to the folder of cached programs.
 
     The path contains a hash of everything that affects the result: the program, the compiler, its
@@ -328,9 +328,9 @@ def _cached_name(lowered: LoweredProgram, topology: Topology, framework_module: 
     """
     inputs = (
         lowered.text,
-        framework_module.build,
-        framework_module.release,
-        sorted(framework_module.versions.items()),
+        compiler.build,
+        compiler.release,
+        sorted(compiler.versions.items()),
         # These values may contain secrets, which a hash does not reveal.
         sorted(variables.compiler_variables(os.environ).items()),
         topology.layout,

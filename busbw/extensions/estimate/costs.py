@@ -223,7 +223,7 @@ MODEL_PARAMETERS: Mapping[str, int] = {
 }
 
 # Rates in MB/s between machines and inside a machine, measured by the source for the first eight
-# models in the order of MODELS.
+# models in the order of MODEL_PARAMETERS.
 _INTER_MB_PER_S = (91.875, 233.0, 59.5, 145.875, 120.125, 60.75, 92.125, 10.375)
 _INTRA_MB_PER_S = (306.5, 427.75, 63.0, 1082.125, 181.125, 159.625, 65.625, 22.875)
 

@@ -99,7 +99,7 @@ def read_events(path: Path, max_bytes: int) -> list[ProfileEvent]:
 
 
 def _events_of_xplane(content: bytes) -> list[ProfileEvent]:
-    """Return the events in the `content` of a file of XPLANE, after an event for each plane."""
+    """Return the events in the `content` of a file of XProf, after an event for each plane."""
     from jax.profiler import ProfileData
 
     from busbw.worker.backends.jax.profile import events_of

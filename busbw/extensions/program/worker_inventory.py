@@ -110,11 +110,7 @@ def mesh_in_stablehlo(stablehlo_text: str) -> dict[str, int]:
     text contains no mesh.
     """
     texts = map(_EXTENT.findall, _MESH.findall(stablehlo_text))
-    meshes = [
-        {computation: int(extent) for computation, extent in extents}
-        for extents in texts
-        if extents
-    ]
+    meshes = [{axis: int(extent) for axis, extent in extents} for extents in texts if extents]
     return max(meshes, key=lambda mesh: math.prod(mesh.values()), default={})
 
 
@@ -154,10 +150,10 @@ def check_complete(text: str) -> None:
         if roots != 1:
             raise ProgramError(f"{computation!r} has {roots} ROOT instructions, expected 1")
         required_names = (
-            computation
+            name
             for instruction in instructions
             if instruction.op not in _OPS_WITHOUT_OPERANDS
-            for computation in instruction.operands
+            for name in instruction.operands
         )
         _check_names([instruction.name for instruction in instructions], required_names)
 
@@ -171,7 +167,7 @@ def _check_names(defined_names: Sequence[str], required_names: Iterable[str]) ->
     missing = sorted(set(required_names) - set(defined_names))
     if missing:
         raise ProgramError(f"it runs {missing[0]!r}, which is missing: expected the whole file")
-    twice = [computation for computation, count in Counter(defined_names).items() if count > 1]
+    twice = [name for name, count in Counter(defined_names).items() if count > 1]
     if twice:
         raise ProgramError(f"it has {twice[0]!r} twice: expected the file as XLA wrote it")
 
@@ -274,7 +270,7 @@ class _Inventory:
         reduce_op = applied[-1].op if applied else ""
         return CollectiveUse(
             kind=_KINDS_BY_HLO_NAME.get(instruction.collective, instruction.collective),
-            dtype="+".join(sorted({computation for computation, _ in arrays})),
+            dtype="+".join(sorted({dtype for dtype, _ in arrays})),
             payload_bytes=min(result_bytes * factor, MAX_PAYLOAD_BYTES),
             ranks=ranks,
             groups=groups,
@@ -354,10 +350,10 @@ def _result_arrays(instruction: Instruction) -> list[tuple[str, int]]:
     """
     arrays = [
         (
-            _numpy_dtype_name(computation),
+            _numpy_dtype_name(xla_name),
             math.prod(map(int, filter(None, extents.split(",")))) * int(bits or 8) // 8,
         )
-        for computation, bits, extents in _ARRAY.findall(instruction.shape)
+        for xla_name, bits, extents in _ARRAY.findall(instruction.shape)
     ]
     count = len(instruction.operands)
     if instruction.op == "send":
@@ -369,13 +365,13 @@ def _result_arrays(instruction: Instruction) -> list[tuple[str, int]]:
     return arrays
 
 
-def _numpy_dtype_name(computation: str) -> str:
+def _numpy_dtype_name(xla_name: str) -> str:
     """Return numpy's name for XLA's name of a dtype, such as bfloat16 for ``bf16``.
 
     An unknown name is returned unchanged.
     """
-    match = _DTYPE.fullmatch(computation)
+    match = _DTYPE.fullmatch(xla_name)
     if match is None:
-        return computation.replace("pred", "bool")
+        return xla_name.replace("pred", "bool")
     letters, bits, form = match.groups()
     return f"{_DTYPES[letters]}{bits}" + (f"_{form}" if form else "")

@@ -28,7 +28,7 @@ from busbw.session.state import MeasuredSession
 
 from .worker_health import HealthReading
 
-VALUE_NAME = "health"
+HEALTH_VALUE = "health"
 _TIMEOUT_S = 10.0
 
 # The variable with the script of the fake framework. With ``"counts": true`` in the script the
@@ -136,7 +136,7 @@ def make_observer(resolved_session: MeasuredSession, executor: Executor) -> Obse
     # All processes on a host would read the same counters.
     worker_spec = replace(
         worker_spec,
-        service=VALUE_NAME,
+        service=HEALTH_VALUE,
         cluster=NO_GROUP if is_local else worker_spec.cluster,
         default_variables={},
     )
@@ -189,11 +189,11 @@ class HealthObserver:
         if self.worker_spec is None:
             return {}
         if self._group is None or self._group.has_ended:
-            group = self.executor.open_group(self.worker_spec, LaunchId(name=VALUE_NAME))
+            group = self.executor.open_group(self.worker_spec, LaunchId(name=HEALTH_VALUE))
             if isinstance(group, Failure):
                 return self._stop_reading(group.message)
             self._group = group
-        request, activity = Request(VALUE_NAME, HealthReading), "reading health counters"
+        request, activity = Request(HEALTH_VALUE, HealthReading), "reading health counters"
         replies = self._group.ask_each(request, _TIMEOUT_S, activity)
         if isinstance(replies, Failure):
             return self._stop_reading(replies.message)
@@ -223,7 +223,7 @@ def health_finding(measured_session: MeasuredSession, spec: CaseSpec, verdict: V
     the case slower. If two stacks are interleaved, no doubt is added, because both are throttled
     alike.
     """
-    health: Health | None = measured_session.extra.get(VALUE_NAME)
+    health: Health | None = measured_session.extra.get(HEALTH_VALUE)
     changes = (
         health.changes.get(measured_session.jobs[spec].case.name) if health is not None else None
     )

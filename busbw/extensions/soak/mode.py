@@ -35,7 +35,7 @@ from busbw.session.state import JudgedSession, MeasuredSession
 
 from .worker import Tally
 
-VALUE_NAME = "soak"
+SOAK_VALUE = "soak"
 _CONFIDENCE = 0.95
 
 # A launch soaks for this many times the duration of its start. A case is soaked for _TURN_S
@@ -45,7 +45,7 @@ _SOAK_TIME_PER_START_TIME, _TURN_S, _MIN_TURN_S = 4.0, 2.0, 0.1
 
 def mode_of(options: Options) -> Mode | None:
     """Return the session mode of a soak; None without --soak."""
-    if VALUE_NAME not in options.extra:
+    if SOAK_VALUE not in options.extra:
         return None
     return replace(
         measuring_mode(replace(options, require_baselines=False)),
@@ -84,7 +84,7 @@ class Soak:
         After an interrupt, the verdicts so far are shown, and KeyboardInterrupt is raised again.
         """
         begun_s, executor, display = time.monotonic(), self.executor, self.display
-        self._end_s = begun_s + self.resolved_session.options.extra[VALUE_NAME]
+        self._end_s = begun_s + self.resolved_session.options.extra[SOAK_VALUE]
         try:
             with executor:
                 while cases := self._unfinished_cases():
@@ -180,7 +180,7 @@ class Soak:
         `observed` is the session with the extra values of the observers.
         """
         verdicts = {
-            spec: replace(verdict, extra={VALUE_NAME: Tally()})
+            spec: replace(verdict, extra={SOAK_VALUE: Tally()})
             for spec, verdict in observed.skipped_verdicts.items()
         }
         for spec, job in observed.jobs.items():
@@ -226,7 +226,7 @@ def judge_soaked_case(spec: CaseSpec, case: Case, tally: Tally, failure: Failure
     outcome = Outcome.FAILED
     if failure is not None and failure.kind is FailureKind.OUT_OF_MEMORY:
         verdict = out_of_memory_verdict(spec, failure, " (nothing was compared)", failed=False)
-        return replace(verdict, case=case, extra={VALUE_NAME: tally})
+        return replace(verdict, case=case, extra={SOAK_VALUE: tally})
     if failure is not None and failure.kind is FailureKind.OTHER_DTYPE:
         text, outcome, failure = failure.message, Outcome.SKIPPED, None
     elif failure is not None:
@@ -242,7 +242,7 @@ def judge_soaked_case(spec: CaseSpec, case: Case, tally: Tally, failure: Failure
         text=text,
         case=case,
         failure=failure,
-        extra={VALUE_NAME: tally},
+        extra={SOAK_VALUE: tally},
     )
 
 
@@ -306,7 +306,7 @@ def _tally_figure(id: str, heading: str, **options: Any) -> Figure:
     """
 
     def compute(verdict: Verdict) -> Any:
-        return getattr(verdict.extra[VALUE_NAME], id)
+        return getattr(verdict.extra[SOAK_VALUE], id)
 
     return Figure(id, heading, is_fitted_to_cells=True, compute=compute, **options)
 

@@ -18,7 +18,7 @@ from busbw.model.words import payload_text, plural
 from busbw.report.table import Column, Table, TextLine, make_rows
 from busbw.session.state import MeasuredSession
 
-VALUE_NAME = "signature"
+SIGNATURE_VALUE = "signature"
 
 
 def signature_finding(
@@ -48,7 +48,7 @@ def signature_finding(
 
 def common_signature(launches: Sequence[Run | Record]) -> str:
     """Return the signature that all launches share; empty if they do not share a signature."""
-    signatures = {str(launch.extra.get(VALUE_NAME, "")) for launch in launches}
+    signatures = {str(launch.extra.get(SIGNATURE_VALUE, "")) for launch in launches}
     return signatures.pop() if len(signatures) == 1 else ""
 
 
@@ -66,7 +66,9 @@ def order_problem_text(
         stack_changes: Texts on the changes of the stack since the reference was recorded.
 
     """
-    signatures = sorted({str(run.extra[VALUE_NAME]) for run in runs if run.extra.get(VALUE_NAME)})
+    signatures = sorted(
+        {str(run.extra[SIGNATURE_VALUE]) for run in runs if run.extra.get(SIGNATURE_VALUE)}
+    )
     if len(signatures) > 1:
         count = plural(len(runs), "launch")
         return f"no signature: {count} added up in several orders: {', '.join(signatures)}"
@@ -103,7 +105,9 @@ def order_tables(measurements: Iterable[Measurement]) -> list[Table]:
     """
     orders_by_group: dict[str, list[tuple[int, str]]] = {}
     for measurement in measurements:
-        orders = {str(run.extra.get(VALUE_NAME, "")).partition(" ")[2] for run in measurement.runs}
+        orders = {
+            str(run.extra.get(SIGNATURE_VALUE, "")).partition(" ")[2] for run in measurement.runs
+        }
         if len(orders) == 1 and "" not in orders:
             case = measurement.case
             group = orders_by_group.setdefault(case.family_name, [])

@@ -28,8 +28,8 @@ _NVLINK_ERRORS = {
     "NVLink CRC errors": "NVML_NVLINK_ERROR_DL_CRC_FLIT",
 }
 _MAX_LINKS = 36
-# The counters of a GPU, by the field of a Reading that has them, and by their name. The value is
-# NVML's function with its arguments: names of NVML's constants, or numbers of links.
+# The counters of a GPU, by the field of a HealthReading that has them, and by their name. The value
+# is NVML's function with its arguments: names of NVML's constants, or numbers of links.
 _GPU_COUNTERS: Mapping[str, Mapping[str, tuple[str, *tuple[str | int, ...]]]] = {
     "errors": {
         "ECC errors corrected": (
@@ -71,7 +71,7 @@ _NUMBERS_OF_RESULTS: Mapping[str, Callable[[Any], float]] = {
     "nvmlDeviceGetMemoryInfo": lambda memory: memory.used,
     "nvmlDeviceGetNvLinkState": lambda state: not state,
 }
-# The metrics of TPUs, each with the field of a Reading that has it and a name.
+# The metrics of TPUs, each with the field of a HealthReading that has it and a name.
 _TPU_METRICS = {
     "ici_link_health": ("errors", "link health"),
     "tpu_throttle_score": ("throttled_s", "throttling"),
@@ -121,7 +121,7 @@ class HealthReader:
 
     device: DeviceClass
     root: Path = Path("/")
-    # The latest counters by name, by the field of a Reading.
+    # The latest counters by name, by the field of a HealthReading.
     _counters: defaultdict[str, defaultdict[str, float]] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(float))
     )

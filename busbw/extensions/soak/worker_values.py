@@ -115,11 +115,11 @@ class SoakValues(ExactValues):
             raise unavailable(f"{self.case.dtype} holds no exact sum over {ranks} ranks")
         return 1
 
-    def starting_values(self, rank: int, draw: int) -> Array:
-        """Return the inputs of `rank` in the draw number `draw`, of the shape (blocks, period)."""
+    def starting_values(self, rank: int, draw_number: int) -> Array:
+        """Return the inputs of `rank` in the draw `draw_number`, of the shape (blocks, period)."""
         group, position = self.group_and_position(rank)
         shape = self.collective.input_blocks(self.case.group_size), _PERIOD_LENGTH
-        generator = np.random.default_rng((draw, group, position))
+        generator = np.random.default_rng((draw_number, group, position))
         if self._is_integer:
             words = generator.integers(
                 0, 2 ** (8 * self._word_dtype.itemsize), shape, self._word_dtype
@@ -127,28 +127,32 @@ class SoakValues(ExactValues):
             return np.asarray(words.view(self.dtype))
         largest = 2**self._max_summand_bits - 1
         integers = generator.integers(-largest, largest, shape, endpoint=True).astype(np.float64)
-        return np.asarray(np.ldexp(integers, self._exponent_of_draw(draw)).astype(self.dtype))
+        return np.asarray(
+            np.ldexp(integers, self._exponent_of_draw(draw_number)).astype(self.dtype)
+        )
 
-    def values_after(self, rank: int, draw: int, iterations: int) -> Array:
+    def values_after(self, rank: int, draw_number: int, iterations: int) -> Array:
         """Return the exact result of `rank` after an iteration, of the shape (blocks, period).
 
-        `draw` is the number of the draw. `iterations` is not used: the result does not depend on
-        it, because the iterations of a soak run out of place.
+        `draw_number` is the number of the draw. `iterations` is not used: the result does not
+        depend on it, because the iterations of a soak run out of place.
         """
         group, position = self.group_and_position(rank)
-        inputs = [[*self.starting_values(other, draw)] for other in self.case.rank_groups[group]]
+        inputs = [
+            [*self.starting_values(other, draw_number)] for other in self.case.rank_groups[group]
+        ]
         blocks: list[Any] = self.collective.result_blocks(inputs, position, self._reduce_exactly)
         return np.stack(blocks)
 
-    def find_mismatch(self, draw: int, results: Mapping[int, Any]) -> str:
+    def find_mismatch(self, draw_number: int, results: Mapping[int, Any]) -> str:
         """Return a text with the first wrong element in `results`; empty if no element is wrong.
 
-        `draw` is the number of the inputs. `results` maps each rank of this process to its result,
-        a flat array.
+        `draw_number` is the number of the inputs. `results` maps each rank of this process to its
+        result, a flat array.
         """
         for rank, result in results.items():
             for begin, part, exact in chunks_with_exact_values(
-                self.values_after(rank, draw, 1), result
+                self.values_after(rank, draw_number, 1), result
             ):
                 expected = exact.view(self._word_dtype)
                 actual = np.ascontiguousarray(part).view(self._word_dtype)
@@ -187,11 +191,11 @@ class SoakValues(ExactValues):
         )
         return DTYPES[self.case.dtype].significant_bits - carry_bits
 
-    def _exponent_of_draw(self, draw: int) -> int:
+    def _exponent_of_draw(self, draw_number: int) -> int:
         """Return the exponent of the power of two by which the integers of a draw are multiplied.
 
         Successive draws have different exponents.
         """
         dtype = DTYPES[self.case.dtype]
         span = dtype.greatest_exponent - dtype.significant_bits - dtype.least_exponent
-        return dtype.least_exponent + span * (draw % _SCALE_COUNT) // (_SCALE_COUNT - 1)
+        return dtype.least_exponent + span * (draw_number % _SCALE_COUNT) // (_SCALE_COUNT - 1)

@@ -107,9 +107,9 @@ def _judge_machine_by_references(measured_session: MeasuredSession) -> MachineJu
     sessions = present_session_by_key(measured_session, measured_session.references)
     with as_usage_error(HistoryError):
         references = [
-            (framework, _earlier_sessions(measured_session, key, framework), session_verdict)
-            for key, session_verdict in sessions.items()
-            for framework in dict.fromkeys(case.framework for case in session_verdict.records)
+            (framework, _earlier_sessions(measured_session, key, framework), session)
+            for key, session in sessions.items()
+            for framework in dict.fromkeys(case.framework for case in session.records)
         ]
     return judge_machine(references, measured_session.policy) if references else None
 
@@ -243,7 +243,7 @@ def _judge_reference(
     if not earlier:
         text = f"unknown, this reference has no earlier session in --history ({framework})"
         return MachineJudgement(text=text, is_slower=None)
-    cases = frozenset(case for session_verdict in earlier for case in session_verdict.records)
+    cases = frozenset(case for session in earlier for case in session.records)
     assessment = EarlierSessions(sessions=earlier, cases=cases).assess_session(
         present_session.times_s, policy
     )

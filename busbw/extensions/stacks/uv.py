@@ -70,7 +70,7 @@ def resolve_requirements(requirements: Iterable[str], python: str, *options: str
         python: The path of an interpreter, or a version of Python. Only wheels for this version
             are considered.
         options: Options of ``uv pip compile``, which can choose the format of the text, such as
-            PYLOCK. By default the text has lines such as ``jax==0.7.0``.
+            PYLOCK_OPTIONS. By default the text has lines such as ``jax==0.7.0``.
 
     """
     common = ("--quiet", "--no-header", "--no-annotate", "--only-binary=:all:", "--python", python)

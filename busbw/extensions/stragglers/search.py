@@ -164,7 +164,7 @@ class HostSearch:
     def _fit_quantity(
         self, rounds: Sequence[Mapping[HostGroup, TimesByQuantity]], quantity: str
     ) -> ExcessFit:
-        """Return the Fit of the times of a quantity in all `rounds`.
+        """Return the ExcessFit of the times of a quantity in all `rounds`.
 
         If the times show racks, only pairs in a rack are fitted, and `_racks` keeps the racks. If
         single hosts are slow with all other hosts, only pairs with the other hosts count.
@@ -187,9 +187,9 @@ class HostSearch:
     ) -> list[Candidate]:
         """Return the candidates: first hosts, then links, each kind with the largest excess first.
 
-        `fit_by_quantity` has the Fit of each quantity, and `round_count` is the number of rounds
-        behind each Fit. Hosts come first because more times are known of a host, and a slow host
-        explains its slow links.
+        `fit_by_quantity` has the ExcessFit of each quantity, and `round_count` is the number of
+        rounds behind each ExcessFit. Hosts come first because more times are known of a host, and a
+        slow host explains its slow links.
         """
         min_excess = math.log1p(self.min_loss)
         hosts: dict[Candidate, float] = {}

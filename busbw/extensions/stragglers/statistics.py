@@ -192,7 +192,7 @@ def fit_pairs(times_s: Mapping[HostGroup, float], healthy_hosts: Collection[str]
 
 
 def fit_groups(rounds: Iterable[Mapping[HostGroup, float]]) -> ExcessFit:
-    """Return the Fit of rounds, each of which divides all hosts into groups. Links are not fitted.
+    """Return the ExcessFit of rounds, each of which divides all hosts into groups, without links.
 
     A slow host shows because its group is slow in every round. Each round maps the groups that have
     a time to their seconds.

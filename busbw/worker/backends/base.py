@@ -50,7 +50,7 @@ class TimedCollective:
             empty if the recording does not name the instruction.
         start_s: The time at which the collective began. It can be compared only with the starts of
             collectives on the same device.
-        duration_s: The time from the begin to the end of the collective.
+        duration_s: The time from the start to the end of the collective.
 
     """
 

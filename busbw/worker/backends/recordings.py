@@ -38,7 +38,7 @@ _DEVICE_LINE = re.compile(
 # The beginnings of the names of kernels that copy or set memory.
 _MEMORY_KERNELS = ("Memcpy", "Memset")
 _PS = 1e-12
-# The stats with the begin and the duration of an event by a TPU's own clock.
+# The stats with the start and the duration of an event by a TPU's own clock.
 DEVICE_TIME_STATS = ("device_offset_ps", "device_duration_ps")
 
 

@@ -86,8 +86,8 @@ class ProgramForm:
 
         The result is a `jax.stages.Lowered`.
         """
-        index_in_turn = jax.ShapeDtypeStruct((), np.int32, sharding=NamedSharding(mesh, REPLICATED))
-        loop_counts = (index_in_turn, index_in_turn) if self.has_delay else index_in_turn
+        scalar = jax.ShapeDtypeStruct((), np.int32, sharding=NamedSharding(mesh, REPLICATED))
+        loop_counts = (scalar, scalar) if self.has_delay else scalar
         arguments = [loop_counts, *self.buffer_shapes(case, mesh)]
         out_specs = (REPLICATED, *[PartitionSpec(mesh.axis_names)] * len(self.element_counts))
         donated = range(1, len(arguments)) if self.donates_buffers else ()
@@ -187,7 +187,7 @@ def run_chain(
     """Run a chain of collectives on a rank, one after the other in a loop.
 
     Args:
-        body: runs a collective, as ``body(number, *buffers)``, and returns the buffers.
+        body: runs a collective, as ``body(index_in_turn, *buffers)``, and returns the buffers.
             ``index_in_turn`` is the index of the collective in its turn of the loop, from 0 on.
         loop_counts: the number of turns. With `has_delay` a pair: the number of turns, and the
             number of steps of the busy loop that follows each collective.

@@ -120,16 +120,16 @@ class JaxProgram(Chain):
         counts = [device.memory_stats() or {} for device in self._mesh.local_devices]
         return max(int(count.get("peak_bytes_in_use", 0)) for count in counts)
 
-    def _write_draw(self, draw: int) -> None:
+    def _write_draw(self, draw_number: int) -> None:
         self.inputs = self.inputs or self._new_buffers()
         if self._write_start is not None:
-            self.inputs = self._write_start(draw, *self.inputs)
+            self.inputs = self._write_start(draw_number, *self.inputs)
         jax.block_until_ready(self.inputs)
         if self._write_start is None:
             shards = self._shards_by_rank(self.inputs[0]).items()
             # A virtual device uses its memory only during a call, so the host may write to it now.
             self.values.write_starting_values(
-                draw,
+                draw_number,
                 {
                     rank: array_at(shard.unsafe_buffer_pointer(), shard.size, shard.dtype)
                     for rank, shard in shards
@@ -178,7 +178,7 @@ class JaxProgram(Chain):
         """Return `number` as an integer of 32 bits that each device of the mesh has."""
         return put_on_devices(np.array(number, np.int32), self._replicated)
 
-    def _compare_results(self, draw: int, iterations: int) -> int:
+    def _compare_results(self, draw_number: int, iterations: int) -> int:
         """Compare the results on the ranks of this process with the exact results of the chain.
 
         Accelerators compare their results themselves. Results that an accelerator finds wrong are
@@ -190,9 +190,9 @@ class JaxProgram(Chain):
         count, check = len(self._mesh.local_devices), self._ranks_with_right_result
         if len(shards) != count:
             raise wrong_world(f"the result is on {len(shards)} devices, expected {count}")
-        right = check(draw, iterations, self.result) if check else frozenset()
+        right = check(draw_number, iterations, self.result) if check else frozenset()
         doubtful = {rank: np.asarray(shard) for rank, shard in shards.items() if rank not in right}
-        self.values.check_results(draw, iterations, doubtful)
+        self.values.check_results(draw_number, iterations, doubtful)
         return sum(int(shard.size) for shard in shards.values())
 
     def _first_rank_result(self) -> tuple[int, Any]:

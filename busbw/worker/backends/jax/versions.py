@@ -28,7 +28,7 @@ OLDEST_VERSION = "0.5.0"
 
 # Settings of JAX's profiler by the class of device. SparseCores are not recorded: their events fill
 # the same buffers, so that recordings lacked collectives. A collective that a SparseCore runs has
-# its begin and its end on the TensorCore.
+# its start and its end on the TensorCore.
 _PROFILER_SETTINGS: Mapping[DeviceClass | None, Mapping[str, str | int]] = {
     DeviceClass.TPU: {
         "tpu_trace_mode": "TRACE_ONLY_XLA",

@@ -13,7 +13,7 @@ from ..base import Backend
 from ..framework import check_version
 
 # The oldest version of TensorFlow that busbw measures.
-OLDEST = "2.16"
+OLDEST_VERSION = "2.16"
 
 # Packages that TensorFlow imports if they are installed, but that no worker needs: Keras, which
 # imports scikit-learn, and JAX for the converter of TFLite. A start takes 4.7 s of CPU time, of
@@ -29,7 +29,7 @@ def load(device: DeviceClass | None, ranks: int | None, member: GroupMember | No
     """
     with _hide_packages(_UNNEEDED_PACKAGES):
         import tensorflow as tf
-    check_version("tensorflow", tf.__version__, OLDEST)
+    check_version("tensorflow", tf.__version__, OLDEST_VERSION)
     from .backend import TensorflowBackend
 
     return TensorflowBackend(device, ranks, member)

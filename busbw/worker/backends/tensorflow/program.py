@@ -101,27 +101,31 @@ class TensorflowProgram(Chain):
         peaks = [tf.config.experimental.get_memory_info(name)["peak"] for name in self._gpus]
         return max(peaks, default=None)
 
-    def _write_draw(self, draw: int) -> None:
+    def _write_draw(self, draw_number: int) -> None:
         """Write starting values into the present inputs or, on accelerators, into new inputs.
 
-        `draw` is the number of the draw, a set of starting values.
+        `draw_number` is the number of the draw, a set of starting values.
         """
         if self.inputs is None or not self._is_on_host:
             self.inputs = None
-            self.inputs = self._put_on_devices(lambda rank: self._starting_values(rank, draw))
+            self.inputs = self._put_on_devices(
+                lambda rank: self._starting_values(rank, draw_number)
+            )
             return
         # A virtual device uses its memory only during a call, so the host may write to it now.
         arrays = (value._numpy() for value in self._local_values(self.inputs))
         buffers = (array_at(array.ctypes.data, array.size, array.dtype) for array in arrays)
-        self.values.write_starting_values(draw, dict(enumerate(buffers, start=self._first_rank)))
+        self.values.write_starting_values(
+            draw_number, dict(enumerate(buffers, start=self._first_rank))
+        )
 
-    def _starting_values(self, rank: int, draw: int) -> Any:
+    def _starting_values(self, rank: int, draw_number: int) -> Any:
         """Return the starting values of a rank in a draw, as a flat tensor of the whole payload.
 
-        `draw` is the number of the draw, a set of starting values.
+        `draw_number` is the number of the draw, a set of starting values.
         """
         count = self._case.payload_bytes // self._dtype.size
-        (period,) = self.values.starting_values(rank, draw)
+        (period,) = self.values.starting_values(rank, draw_number)
         stretch = tf.constant(repeat_period(period, count))
         values = tf.tile(stretch, [-(-count // stretch.shape[0])])
         return values if values.shape[0] == count else values[:count]

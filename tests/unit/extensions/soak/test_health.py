@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from busbw.extensions.soak.health import VALUE_NAME, Health, HealthChanges, health_finding
+from busbw.extensions.soak.health import HEALTH_VALUE, Health, HealthChanges, health_finding
 from busbw.extensions.soak.worker_health import HealthReading
 from busbw.judge.decision import Finding
 from busbw.model.verdict import Verdict
@@ -65,7 +65,7 @@ def _find(
 ) -> Finding:
     run = build.run(phases_s={"sampling": sampling_s})
     measured: Any = SimpleNamespace(
-        extra={VALUE_NAME: Health(readings=(), changes={CASE.name: changes})},
+        extra={HEALTH_VALUE: Health(readings=(), changes={CASE.name: changes})},
         jobs={SPEC: SimpleNamespace(case=CASE)},
         measurements={SPEC: SimpleNamespace(runs=(run,))},
         options=SimpleNamespace(is_paired=paired),
