@@ -88,6 +88,7 @@ def _members(processes: int, devices: int) -> tuple[GroupMember, ...]:
         (2, 1, {}, ["0", "0"]),
         (3, 2, {}, ["0", "1", "0"]),
         (4, 2, {"CUDA_VISIBLE_DEVICES": "5, GPU-1a2b"}, ["5", "GPU-1a2b"] * 2),
+        (2, 2, {"CUDA_VISIBLE_DEVICES": "5"}, ["5", "5"]),
     ],
 )
 def test_processes_that_share_gpus_have_separate_nccl_host_ids_and_equal_fractions_of_memory(
