@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from studies import training_steps
-from studies.processes import ClusterMember, run_group, run_module
+from studies.processes import GroupMember, run_group, run_module
 from studies.report import payload_text
 
 FRAMEWORKS = ("jax", "tensorflow")
@@ -65,7 +65,7 @@ def record_steps(options: argparse.Namespace, folder: str) -> Times:
     # The frameworks run one after the other, so that they do not disturb each other.
     for framework in options.frameworks:
         arguments = (framework, options.ranks, options.payloads, folder)
-        (steps_s,) = run_group([ClusterMember(training_steps.time_and_record, arguments)])
+        (steps_s,) = run_group([GroupMember(training_steps.time_and_record, arguments)])
         cases = [(framework, payload) for payload in options.payloads]
         times_s |= dict(zip(cases, steps_s, strict=True))
     return times_s

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from studies import clusters, digits, loops
-from studies.processes import ClusterMember, preload_modules, run_group
+from studies.processes import GroupMember, preload_modules, run_group
 from studies.report import Report, table_lines
 
 BATCH = 100
@@ -114,7 +114,7 @@ def train_row(row: PublishedRow, epochs: int) -> Any:
     Returns the times of epochs, the accuracy, and the numbers of updates and gradients.
     """
     if not row.servers:
-        return run_group([ClusterMember(_train_with_optional_servers, (epochs, False))])[0]
+        return run_group([GroupMember(_train_with_optional_servers, (epochs, False))])[0]
     counts = {"worker": row.workers, "ps": row.servers}
     if not row.is_synchronous:
         counts["chief"] = 1
@@ -122,12 +122,12 @@ def train_row(row: PublishedRow, epochs: int) -> Any:
     for job, environment in clusters.make_tasks(counts):
         if job == "ps" or (job == "worker" and not row.is_synchronous):
             members.append(
-                ClusterMember(clusters.serve_until_killed, (), environment, is_server=True)
+                GroupMember(clusters.serve_until_killed, (), environment, is_server=True)
             )
         elif row.is_synchronous:
-            members.append(ClusterMember(_train_synchronously, (epochs,), environment))
+            members.append(GroupMember(_train_synchronously, (epochs,), environment))
         else:
-            members.append(ClusterMember(_train_with_optional_servers, (epochs, True), environment))
+            members.append(GroupMember(_train_with_optional_servers, (epochs, True), environment))
     return next(result for result in run_group(members) if result)
 
 
@@ -169,10 +169,7 @@ def _train_with_optional_servers(epochs: int, has_servers: bool) -> Any:
     training_data, test_data = _load_enlarged_digits()
 
     def network() -> Any:
-        inputs, hidden = (
-            keras.Input((28 * 28,)),
-            keras.layers.Dense(HIDDEN, activation="relu"),
-        )
+        inputs, hidden = keras.Input((28 * 28,)), keras.layers.Dense(HIDDEN, activation="relu")
         model = keras.Sequential([inputs, hidden, keras.layers.Dense(10)])
         model.set_weights(_initial_weights())
         return model

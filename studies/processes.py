@@ -72,7 +72,7 @@ def _end_command(process: subprocess.Popen[str]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterMember:
+class GroupMember:
     """A process of a group, which calls `function(*arguments)`.
 
     `environment` are additional environment variables. If `is_server`, the function never returns,
@@ -96,7 +96,7 @@ def preload_modules(*modules: str) -> None:
     multiprocessing.get_context("forkserver").set_forkserver_preload(list(modules))
 
 
-def run_group(members: Sequence[ClusterMember]) -> list[Any]:
+def run_group(members: Sequence[GroupMember]) -> list[Any]:
     """Run all members at the same time; return the result of each member, None for a server.
 
     The results must be values of JSON. All processes have ended when this function returns or
@@ -121,7 +121,7 @@ def run_group(members: Sequence[ClusterMember]) -> list[Any]:
 
 @contextlib.contextmanager
 def _running_process(
-    context: ForkServerContext, member: ClusterMember, path: Path
+    context: ForkServerContext, member: GroupMember, path: Path
 ) -> Iterator[ForkServerProcess]:
     """Run a member in a new process, and kill the process at the end.
 
@@ -137,7 +137,7 @@ def _running_process(
         process.join()
 
 
-def _run_member(member: ClusterMember, path: Path) -> None:
+def _run_member(member: GroupMember, path: Path) -> None:
     """Run `member` in this process; write its result to `path`, and its output to a log."""
     threading.Thread(target=_end_with_study, daemon=True).start()
     with _log_path(path).open("a") as log:
@@ -166,7 +166,7 @@ def _end_with_study() -> None:
 
 def _wait_for_members(
     processes: Sequence[ForkServerProcess],
-    members: Sequence[ClusterMember],
+    members: Sequence[GroupMember],
     paths: Sequence[Path],
     deadline_s: float,
 ) -> None:

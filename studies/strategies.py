@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from studies import clusters, digits, loops
-from studies.processes import ClusterMember, preload_modules, run_group
+from studies.processes import GroupMember, preload_modules, run_group
 from studies.report import Report, table_lines
 
 NAMES = {
@@ -80,18 +80,18 @@ def train(name: str, ranks: int, epochs: int) -> Any:
     """
     if name == "multi_worker_mirrored":
         members = [
-            ClusterMember(_train_in_workers, (epochs,), environment)
+            GroupMember(_train_in_workers, (epochs,), environment)
             for _, environment in clusters.make_tasks({"worker": ranks})
         ]
     elif name == "parameter_server":
         members = [
-            ClusterMember(_train_with_servers, (epochs,), environment)
+            GroupMember(_train_with_servers, (epochs,), environment)
             if job == "chief"
-            else ClusterMember(clusters.serve_until_killed, (), environment, is_server=True)
+            else GroupMember(clusters.serve_until_killed, (), environment, is_server=True)
             for job, environment in clusters.make_tasks({"worker": ranks, "ps": 1, "chief": 1})
         ]
     else:
-        members = [ClusterMember(_train_with_fit, (name, ranks, epochs))]
+        members = [GroupMember(_train_with_fit, (name, ranks, epochs))]
     return next(result for result in run_group(members) if result)
 
 
