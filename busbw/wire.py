@@ -136,8 +136,7 @@ def check_document(document: Any, name: str, remedy: str) -> None:
     `name` is a kind of document, such as ``busbw results``. The message ends with `remedy`, which
     says how the user can get a valid document.
     """
-    if not isinstance(document, dict):
-        raise WireError(f"document: expected an object, got {_short_repr(document)}")
+    _read_plain_value(dict, document, "document")
     kind, version = document.get("document"), document.get("version")
     if kind != name or type(version) is not int or version != DOCUMENT_VERSION:
         text = f"this says {_short_repr(kind)} of version {_short_repr(version)}"
@@ -189,18 +188,9 @@ _Reader = Callable[[Any, str], Any]
 
 @functools.cache
 def _reader(kind: Any) -> _Reader:
-    """Return the reader of values of type `kind`, which also calls `validate`, if `kind` has it.
+    """Return the reader of values of type `kind`, a function `_read_...` of this file.
 
     Readers are cached, because a history has many thousands of values of a few types.
-    """
-    reader = _reader_of(kind)
-    return functools.partial(_read_validated, kind, reader) if hasattr(kind, "validate") else reader
-
-
-def _reader_of(kind: Any) -> _Reader:
-    """Return the reader of values of type `kind`, which does not call the type's `validate` method.
-
-    For most types the reader is a function `_read_...` of this file.
     """
     origin = typing.get_origin(kind)
     if origin is typing.Annotated:
@@ -251,8 +241,7 @@ def _read_optional(read_value: _Reader, document: Any, location: str) -> Any:
 
 
 def _read_tuple(args: tuple[Any, ...], document: Any, location: str) -> tuple[Any, ...]:
-    if not isinstance(document, list):
-        raise WireError(f"{location}: expected a list, got {_short_repr(document)}")
+    _read_plain_value(list, document, location)
     if args[-1] is not Ellipsis and len(document) != len(args):
         raise WireError(f"{location}: expected a list of {len(args)}, got {len(document)} items")
     kinds = [args[0]] * len(document) if args[-1] is Ellipsis else list(args)
@@ -264,10 +253,8 @@ def _read_tuple(args: tuple[Any, ...], document: Any, location: str) -> tuple[An
 def _read_mapping(
     read_key: _Reader, read_value: _Reader, document: Any, location: str
 ) -> dict[str, Any]:
-    if not isinstance(document, dict):
-        raise WireError(f"{location}: expected an object, got {_short_repr(document)}")
     mapping = {}
-    for key, item in document.items():
+    for key, item in _read_plain_value(dict, document, location).items():
         key_location = f"{location}.{_first_characters(key)}"
         mapping[read_key(key, key_location)] = read_value(item, key_location)
     return mapping
@@ -278,15 +265,9 @@ def _read_text(kind: Any, document: Any, location: str) -> Any:
     return _call_checked(kind.parse, _read_plain_value(str, document, location), f"{location}: ")
 
 
-def _read_validated(kind: Any, read_value: _Reader, document: Any, location: str) -> Any:
-    value = read_value(document, location)
-    _call_checked(kind.validate, value, f"{location}.")
-    return value
-
-
 def _read_dataclass(kind: Any, document: Any, location: str) -> Any:
-    if not isinstance(document, dict):
-        raise WireError(f"{location}: expected an object, got {_short_repr(document)}")
+    """Return a value of the dataclass `kind`, after a call of `validate` if `kind` has it."""
+    _read_plain_value(dict, document, location)
     readers, required = _readers_and_required_fields(kind)
     if not document.keys() <= readers.keys():
         unknown = min(set(document) - set(readers))
@@ -297,7 +278,10 @@ def _read_dataclass(kind: Any, document: Any, location: str) -> Any:
     if not required <= document.keys():
         missing = next(name for name in readers if name in required and name not in document)
         raise WireError(f"{location}.{missing}: missing")
-    return kind(**{key: readers[key](item, f"{location}.{key}") for key, item in document.items()})
+    value = kind(**{key: readers[key](item, f"{location}.{key}") for key, item in document.items()})
+    if hasattr(kind, "validate"):
+        _call_checked(kind.validate, value, f"{location}.")
+    return value
 
 
 @functools.cache
@@ -325,12 +309,15 @@ _PLAIN_NAMES = {
     float: "a number",
     bool: "true or false",
     types.NoneType: "null",
+    list: "a list",
+    dict: "an object",
 }
 
 
 def _read_plain_value(kind: Any, document: Any, location: str) -> Any:
-    """Return a text, number, truth value or null of the type `kind`, with unprintable text escaped.
+    """Return `document` if its type is `kind`, with the unprintable characters of a text escaped.
 
+    `kind` is a key of `_PLAIN_NAMES`, and a whole number is also read as a float.
     `location` is the path of the value in the document, such as ``document.plan.seed``. Raises
     WireError, which begins with `location`, for any other value. If `kind` is ``object``, any value
     is returned.
