@@ -82,8 +82,12 @@ def add_machine_option(parser: argparse.ArgumentParser, help_ending: str = "") -
 
     The help of the option ends with `help_ending`, such as `` (default: all)``.
     """
-    machine = "Read only this folder of the history, such as tpu-v5-lite/4r"
-    parser.add_argument("--machine", type=parse_text, metavar="NAME", help=machine + help_ending)
+    parser.add_argument(
+        "--machine",
+        type=parse_text,
+        metavar="NAME",
+        help=f"Read only this folder of the history, such as tpu-v5-lite/4r{help_ending}",
+    )
 
 
 def check_output_file(
@@ -138,23 +142,17 @@ def write_file(content: str | bytes, path: Path, prefix: str = "") -> int:
     return 0
 
 
+def print_progress(text: str) -> None:
+    """Print `text` to standard error, as a line that begins with ``busbw:`` exactly once."""
+    print(f"busbw: {text.removeprefix('busbw: ')}", file=sys.stderr, flush=True)
+
+
 def write_escaped(write: Callable[[str], int], text: str) -> int:
     """Call `write` with `text` whose control characters and GitHub workflow commands are escaped.
 
     Returns the result of `write`, a number of characters.
     """
     return write(wire.without_workflow_commands(wire.escape_unprintable(text)))
-
-
-def write_workflow_commands(lines: Iterable[str]) -> None:
-    """Write commands of a GitHub workflow, a line each, to standard error without escaping them.
-
-    The text layer of standard error is bypassed, because `write_escaped` would escape the
-    commands.
-    """
-    sys.stderr.flush()
-    sys.stderr.buffer.write("".join(f"{line}\n" for line in lines).encode())
-    sys.stderr.flush()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

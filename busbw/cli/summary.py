@@ -23,7 +23,7 @@ from busbw.report.reading import Paragraph, SessionRecord
 from busbw.report.table import render
 from busbw.session.option import parse_path
 
-from . import Subparsers, add_baselines_option, add_command, write_workflow_commands
+from . import Subparsers, add_baselines_option, add_command
 from .history import read_session, select_machine_histories
 
 
@@ -57,7 +57,11 @@ def run(options: argparse.Namespace) -> int:
         )
     )
     if os.environ.get("GITHUB_ACTIONS"):
-        write_workflow_commands(annotation_commands(session.verdicts, session.session_verdict))
+        commands = annotation_commands(session.verdicts, session.session_verdict)
+        # The text layer of standard error is bypassed, because it escapes workflow commands.
+        sys.stderr.flush()
+        sys.stderr.buffer.write("".join(f"{command}\n" for command in commands).encode())
+        sys.stderr.flush()
     return 0
 
 

@@ -224,8 +224,6 @@ _MESH = re.compile(
     rf"(?:\[(?P<dims>{_NUMBERS})\](?:T\((?P<axis_order>{_NUMBERS})\))?)?\))?"
     r" *\{(?P<axes>'\w+'(?:,'\w+'){0,63})\}"
 )
-# Empty outer braces are left out, because they mean a group of all ranks.
-_ANY_GROUPS = re.compile(r"replica_groups=(?!\{\}|\{\{\}\})\S{1,60}")
 _PAIRS = re.compile(r"source_target_pairs=\{((?:\{\d+,\d+\},?)*)\}")
 _BRACED = re.compile(r"\{([\d,]*)\}")
 _EXTENT, _AXIS = re.compile(r"'(\w+)'=(\d+)"), re.compile(r"'(\w+)'")
@@ -262,15 +260,6 @@ def rank_groups_of_line(line: str) -> RankGroups | None:
         return RankGroups(listed[1].count("{"), sizes.pop()) if has_common_size else None
     _, _, size = _group_layout_of(line) or ((), (), RankGroups(0, 0))
     return size if size.ranks else None
-
-
-def unequal_groups_text(line: str) -> str:
-    """Return the text of the groups in an HLO line if the groups have no common size, otherwise "".
-
-    The text begins with ``replica_groups=`` and is cut after 60 more characters.
-    """
-    named = _ANY_GROUPS.search(line)
-    return named[0] if named and rank_groups_of_line(line) is None else ""
 
 
 def replica_groups_of(line: str, ranks: int) -> tuple[tuple[int, ...], ...] | None:

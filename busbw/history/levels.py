@@ -132,7 +132,7 @@ class MachineHistory:
     shared_changes: Mapping[SeriesKey, tuple[LevelChange, ...]]
 
     @property
-    def outcome_counts(self) -> Mapping[str, int]:
+    def outcome_counts(self) -> Counter[str]:
         """The number of sessions with each main session outcome, such as ``{"PASS": 3}``."""
         return Counter(line.session_outcome.value for line in self.first_lines.values())
 

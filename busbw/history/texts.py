@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from busbw.model.case import Case
@@ -121,9 +120,7 @@ def history_texts(machine: MachineHistory) -> Iterator[tuple[str, Sequence[str]]
     heading has the changes of levels, newest first; empty without a change.
     """
     first, last = machine.lines[0].began, machine.lines[-1].began
-    counts = ", ".join(
-        f"{n} {outcome}" for outcome, n in Counter(machine.outcome_counts).most_common()
-    )
+    counts = ", ".join(f"{n} {outcome}" for outcome, n in machine.outcome_counts.most_common())
     span = f"{plural(len(machine.first_lines), 'session')} from {first:%Y-%m-%d} to {last:%Y-%m-%d}"
     yield f"{machine.folder}: {span}: {counts}.", ()
     named = [

@@ -18,7 +18,7 @@ from busbw.model.launch import Failure, Measurement
 from busbw.model.stored import Baseline
 from busbw.model.verdict import LaunchTimeSummary, PublishedBandwidth, Verdict
 from busbw.model.words import Outcome, change_text, plural, seconds_text
-from busbw.stats.launches import launch_time_s, robust_relative_stddev
+from busbw.stats.launches import launch_time_s, robust_stddev
 
 from .decision import CaseLimits, DirectionDecision, decide_direction
 from .noise import find_two_neighbours
@@ -84,7 +84,7 @@ def summarize_times(
         median_s=median_s,
         best_s=min(times_s),
         worst_s=max(times_s),
-        spread=robust_relative_stddev(times_s),
+        spread=robust_stddev(times_s) / statistics.median(times_s),
         algbw_gb_per_s=metrics.algbw_gb_per_s(case.payload_bytes, median_s),
         busbw_gb_per_s=metrics.busbw_gb_per_s(case, median_s),
     )

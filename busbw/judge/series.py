@@ -235,22 +235,20 @@ class Series:
             return None
         sessions = [self.launches[position] for position in recent]
         values = [session.log_median for session in sessions]
-        mean = fmean(values)
         begin = self.counted_positions[: min(last, rule.anchor_session_count)]
         first = fmean(self.launches[position].log_median for position in begin)
-        level = min(mean, first + rule.anchor_margin)
+        level = min(fmean(values), first + rule.anchor_margin)
         # A single launch does not show how much faster the fastest of several launches is.
         whole = [session for session in sessions if session.degrees_of_freedom]
         variance = 1 / THREE_TO_SINGLE_LAUNCH_VARIANCE_RATIO if whole else 1.0
         whole = whole or sessions
         fastest = fmean(session.log_fastest for session in whole) + level
         fastest -= fmean(session.log_median for session in whole)
-        squares = math.fsum((value - mean) ** 2 for value in values)
         return ExpectedTime(
             log_level=level,
             log_fastest=fastest,
             session_count=len(recent),
-            sum_of_squares=squares,
+            sum_of_squares=sum_of_squares_about_mean(values),
             single_launch_variance_factor=variance,
         )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from busbw.model.case import CaseSpec
@@ -132,7 +132,7 @@ def build_session_verdict(
 
     """
     failed = [verdict for verdict in verdicts if verdict.failed]
-    text = f"{len(failed)} of {plural(len(verdicts), 'case')} failed: {_count_outcomes(failed)}"
+    text = f"{len(failed)} of {plural(len(verdicts), 'case')} failed: {count_outcomes(failed)}"
     texts_by_outcome = {**text_by_outcome, SessionOutcome.FAILED: text if failed else ""}
     outcomes = tuple(outcome for outcome in SessionOutcome if texts_by_outcome.get(outcome))
     texts = [texts_by_outcome[outcome] for outcome in outcomes]
@@ -161,7 +161,7 @@ def has_comparison(verdicts: Sequence[Verdict]) -> bool:
     )
 
 
-def _count_outcomes(verdicts: Sequence[Verdict]) -> str:
+def count_outcomes(verdicts: Iterable[Verdict]) -> str:
     """Count the verdicts of each outcome, as a text such as ``2 REGRESSED, 1 FAILED``."""
     counts = Counter(verdict.outcome.value for verdict in verdicts)
     return ", ".join(f"{count} {name}" for name, count in counts.items())
@@ -199,7 +199,7 @@ def _reasons_for_missing_times(
     if not any(measurement.failures for measurement in measurements):
         yield "nothing was measured" + (skipped and f": {skipped}")
     elif not all(expected) or any(v.outcome is not Outcome.OUT_OF_MEMORY for v in verdicts):
-        yield f"no case gave a time: {_count_outcomes(verdicts)}"
+        yield f"no case gave a time: {count_outcomes(verdicts)}"
 
 
 def _no_verdict_reasons(

@@ -42,13 +42,13 @@ class Figure(Column):
     metric: str = ""
 
 
-def figure_values_for_documents(verdict: Verdict) -> dict[Figure, Any]:
-    """Return the value of each figure of a verdict that documents contain.
+def figure_values_for_documents(verdict: Verdict) -> dict[str, Any]:
+    """Return the value of each figure of a verdict that documents contain, by the figure's id.
 
     The value is None if the verdict has no such number.
     """
     figures = figures_of(verdict)
-    return {figure: figure.compute(verdict) for figure in figures if figure.in_documents}
+    return {figure.id: figure.compute(verdict) for figure in figures if figure.in_documents}
 
 
 def figures_of(verdict: Verdict) -> tuple[Figure, ...]:
@@ -173,11 +173,6 @@ CASE_LABELS: Mapping[str, Callable[[Verdict], object]] = {
 }
 
 
-def is_results_csv(text: str) -> bool:
-    """Return whether `text` begins like a CSV file that busbw wrote as results."""
-    return text.startswith(f"case,{','.join(CASE_LABELS)},")
-
-
 def figures_table(verdicts: Sequence[Verdict]) -> Table:
     """Return the table that is written as CSV, with a row for each verdict.
 
@@ -185,7 +180,7 @@ def figures_table(verdicts: Sequence[Verdict]) -> Table:
     figures, and the outcome.
     """
     figures = dict.fromkeys(
-        figure.id for verdict in verdicts for figure in figure_values_for_documents(verdict)
+        name for verdict in verdicts for name in figure_values_for_documents(verdict)
     )
     names = ("case", *CASE_LABELS, *figures, "outcome")
     rows = (
@@ -193,7 +188,7 @@ def figures_table(verdicts: Sequence[Verdict]) -> Table:
             **dict.fromkeys(names),
             "case": verdict.spec.id,
             **{name: label(verdict) for name, label in CASE_LABELS.items()},
-            **{figure.id: value for figure, value in figure_values_for_documents(verdict).items()},
+            **figure_values_for_documents(verdict),
             "outcome": verdict.outcome.value,
         }
         for verdict in verdicts

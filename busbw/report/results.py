@@ -16,7 +16,7 @@ from busbw.model.launch import Failure, Measurement, Plan, Run
 from busbw.model.machine import Environment
 from busbw.model.verdict import SessionVerdict, Verdict
 
-from .figures import figure_values_for_documents, is_results_csv
+from .figures import CASE_LABELS, figure_values_for_documents
 
 # The value of the key `document`, which tells the kinds of documents apart.
 RESULTS_KIND = "busbw results"
@@ -109,8 +109,8 @@ def case_result(
         verdict,
         id=verdict.spec.id,
         figures={
-            figure.id: value
-            for figure, value in figure_values_for_documents(verdict).items()
+            name: value
+            for name, value in figure_values_for_documents(verdict).items()
             if value is not None
         },
         launches=measurement.runs if measurement else (),
@@ -134,5 +134,5 @@ def abbreviate_homes(document: object, home: str) -> object:
 def is_results(text: str) -> bool:
     """Return whether `text` begins like a file that --results of any session mode wrote."""
     kinds = (RESULTS_KIND, *extensions.declared_names("RESULTS"))
-    heads = tuple(f'{{\n "document": "{kind}",' for kind in kinds)
-    return text.startswith(heads) or is_results_csv(text)
+    heads = (f'{{\n "document": "{kind}",' for kind in kinds)
+    return text.startswith((*heads, f"case,{','.join(CASE_LABELS)},"))

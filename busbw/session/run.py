@@ -233,7 +233,7 @@ def _junit_properties(verdict: Verdict, judged_session: JudgedSession | None) ->
         "provisional": verdict.provisional,
         **attributes_or_none(verdict.spec, "framework", "collective", "dtype"),
         **attributes_or_none(verdict.case, "strategy", "payload_bytes", "ranks"),
-        **{figure.id: value for figure, value in figure_values_for_documents(verdict).items()},
+        **figure_values_for_documents(verdict),
     }
     observed = judged_session.observations if judged_session else None
     if isinstance(observed, MeasuredSession) and verdict.spec in observed.measurements:

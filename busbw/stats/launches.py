@@ -11,7 +11,7 @@ import functools
 import itertools
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,7 +104,7 @@ def estimate_prior_variance(variances: Sequence[Variance]) -> Variance:
         for variance in variances
     ]
     mean = math.fsum(centred) / len(centred)
-    between = math.fsum((value - mean) ** 2 for value in centred) / (len(centred) - 1)
+    between = sample_variance(centred).value
     chance = math.fsum(polygamma(1, s2.degrees_of_freedom / 2) for s2 in variances) / len(variances)
     if between <= chance:
         return Variance(value=math.exp(mean), degrees_of_freedom=math.inf)
@@ -196,15 +196,14 @@ def clock_tick_s(samples_s: Sequence[float]) -> float:
     return min(steps, default=0.0) if 2 * len(steps) < len(gaps) else 0.0
 
 
-def robust_relative_stddev(values: Sequence[float]) -> float:
-    """Return a robust relative standard deviation of one or more positive values, as a ratio.
+def robust_stddev(values: Collection[float]) -> float:
+    """Return a robust standard deviation of one or more `values`.
 
-    The result is 1.4826 x the median absolute deviation (MAD) from the median, divided by the
-    median. For normal values the result is the standard deviation divided by the mean. A single
-    outlier hardly changes the result.
+    The result is 1.4826 x the median absolute deviation (MAD) from the median. For normal values
+    the result is the standard deviation. A single outlier hardly changes the result.
     """
     middle = statistics.median(values)
-    return 1.4826 * statistics.median(abs(value - middle) for value in values) / middle
+    return 1.4826 * statistics.median(abs(value - middle) for value in values)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from busbw import storage, wire
+from busbw.cli import print_progress
 from busbw.extensions.bisect.criterion import (
     ERROR_RISK,
     FAILURES,
@@ -34,11 +34,6 @@ from busbw.session.option import UsageError
 _MAX_CRITERION_SESSIONS = 5
 
 DOCUMENT_FORMAT = "busbw bisect 2"
-
-
-def print_progress(text: str) -> None:
-    """Print a sentence on the progress to stderr."""
-    print(f"busbw: {text}", file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -12,16 +12,10 @@ import hashlib
 import signal
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
-from busbw.cli import Subparsers, add_command, command_error
-from busbw.extensions.bisect.bisection import (
-    Bisection,
-    Progress,
-    ProgressDocument,
-    print_progress,
-)
+from busbw.cli import Subparsers, add_command, command_error, print_progress
+from busbw.extensions.bisect.bisection import Bisection, Progress, ProgressDocument
 from busbw.extensions.bisect.flags import NO_EFFECT, read_flags, try_flags
 from busbw.extensions.bisect.releases import Environments, releases_between
 from busbw.extensions.bisect.sessions import SessionError, SessionRunner
@@ -127,8 +121,9 @@ def _try_flags(options: argparse.Namespace) -> int:
 def _make_bisection(options: argparse.Namespace) -> Bisection:
     """Return the bisection that the options of the command describe.
 
-    Raises UsageError if an option is missing or wrong, and StackError if uv cannot list the
-    releases of the package.
+    Raises UsageError if an option is missing or wrong, or if the file with the progress cannot be
+    read or belongs to another command. Raises StackError if uv cannot list the releases of the
+    package.
     """
     package, good, bad = options.package, options.good, options.bad
     if not (package and good and bad):
@@ -141,8 +136,19 @@ def _make_bisection(options: argparse.Namespace) -> Bisection:
     with as_usage_error(ValueError):
         cache = cache_folder()
     print_progress(f"environments are kept in {cache / 'releases'}")
+    # The words of the command line that determine the result. An earlier run of the same words is
+    # continued.
     words = (package, good, bad, *options.pins, options.python, "--", *options.passed)
-    progress = _open_progress(options.state, words, cache)
+    name = hashlib.sha256("\0".join(words).encode()).hexdigest()[:16]
+    progress = Progress(
+        path=options.state or cache / "bisect" / f"{name}.json",
+        contents=ProgressDocument(command=words),
+    )
+    progress.baselines_folder.mkdir(parents=True, exist_ok=True)
+    progress.read()
+    if progress.contents.tested:
+        tested = plural(len(progress.contents.tested), "release")
+        print_progress(f"continues with {tested} of {progress.path}")
     return Bisection(
         package=package,
         releases=releases[::-1] if options.fixed else releases,
@@ -170,27 +176,3 @@ def _make_session_runner(options: argparse.Namespace, baselines_folder: Path) ->
         baselines_folder=baselines_folder,
         is_compiled=any(word.startswith("--topology") for word in options.passed),
     )
-
-
-def _open_progress(path: Path | None, command: Sequence[str], cache: Path) -> Progress:
-    """Return the progress of an earlier run of the same `command`, or an empty progress.
-
-    Raises UsageError if the file cannot be read or belongs to another command.
-
-    Args:
-        path: The file with the progress. None for a file in `cache`, named by a hash of `command`.
-        command: The words of the command line that determine the result.
-        cache: The cache folder of busbw.
-
-    """
-    name = hashlib.sha256("\0".join(command).encode()).hexdigest()[:16]
-    progress = Progress(
-        path=path or cache / "bisect" / f"{name}.json",
-        contents=ProgressDocument(command=tuple(command)),
-    )
-    progress.baselines_folder.mkdir(parents=True, exist_ok=True)
-    progress.read()
-    if progress.contents.tested:
-        tested = plural(len(progress.contents.tested), "release")
-        print_progress(f"continues with {tested} of {progress.path}")
-    return progress

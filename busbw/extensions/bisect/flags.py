@@ -14,6 +14,14 @@ from busbw.session.option import UsageError
 
 _XLA_VARIABLE, _LIBTPU_VARIABLE = "XLA_FLAGS", "LIBTPU_INIT_ARGS"
 _TPU_FLAG_PREFIXES = ("--xla_tpu", "--libtpu")
+# The beginnings of options that select a TPU, or the topology of a TPU. Such a topology has the
+# name of its chip, such as v5e or tpu7x.
+_TPU_OPTIONS = (
+    "--topology=v",
+    "--topology=tpu",
+    "--topology=all",
+    f"--device={DeviceClass.TPU.value}",
+)
 # The effects that flags can have, each with the outcomes that show it. If several effects show, the
 # first of them is reported.
 _OUTCOMES_BY_EFFECT: Mapping[str, tuple[Outcome, ...]] = {
@@ -70,43 +78,22 @@ def try_flags(session_runner: SessionRunner, flags: Sequence[str]) -> Iterator[F
     """
     if session_runner.is_compiled:
         session_runner.run_alone()
+    # On a TPU all flags are for libtpu, which compiles for TPUs.
+    on_tpu = any(option.lower().startswith(_TPU_OPTIONS) for option in session_runner.options)
     flag_lists = [flags, *([flag] for flag in flags)] if len(flags) > 1 else [flags]
     for tested_flags in flag_lists:
         text = " ".join(tested_flags)
+        variables: dict[str, str] = {}
+        for flag in tested_flags:
+            is_for_tpu = on_tpu or flag.startswith(_TPU_FLAG_PREFIXES)
+            name = _LIBTPU_VARIABLE if is_for_tpu else _XLA_VARIABLE
+            variables[name] = f"{variables.get(name, '')} {flag}".strip()
         try:
-            result = session_runner.run_with_variables(
-                _flag_variables(tested_flags, session_runner.options)
-            )
+            result = session_runner.run_with_variables(variables)
         except SessionError as error:
             yield FlagEffect(flags=text, effect="refused", details=str(error))
         else:
             yield _effect_of_session(text, result)
-
-
-def _flag_variables(flags: Sequence[str], options: Sequence[str]) -> Mapping[str, str]:
-    """Return the environment variables, by name, that pass `flags` to the compiler.
-
-    If `options`, the words of a session's options, select a TPU, all flags are for libtpu, which
-    compiles for TPUs.
-    """
-    on_tpu = any(map(_selects_tpu, options))
-    variables: dict[str, str] = {}
-    for flag in flags:
-        name = _LIBTPU_VARIABLE if on_tpu or flag.startswith(_TPU_FLAG_PREFIXES) else _XLA_VARIABLE
-        variables[name] = f"{variables.get(name, '')} {flag}".strip()
-    return variables
-
-
-def _selects_tpu(option: str) -> bool:
-    """Tell whether a word such as ``--device=tpu`` selects a TPU or the topology of a TPU."""
-    # A topology of a TPU has the name of its chip, such as v5e or tpu7x.
-    tpu_options = (
-        "--topology=v",
-        "--topology=tpu",
-        "--topology=all",
-        f"--device={DeviceClass.TPU.value}",
-    )
-    return option.lower().startswith(tpu_options)
 
 
 def _effect_of_session(flags: str, result: SessionResult) -> FlagEffect:

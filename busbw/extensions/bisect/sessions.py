@@ -197,7 +197,9 @@ class SessionRunner:
             command += ["-p", "no:cacheprovider", *session_options, *self.options]
             code, output = _run_command(command, environment or os.environ)
             if code not in _EXIT_CODES_WITH_VERDICT or not path.exists():
-                raise SessionError(_last_error_line(output))
+                lines = [line.strip() for line in output.splitlines() if line.strip()]
+                errors = [line for line in lines if line.startswith("ERROR")]
+                raise SessionError((errors or lines or ["the session printed nothing"])[-1])
             try:
                 results = read_results(storage.read(path), str(path))
             except (DocumentError, storage.InputError) as error:
@@ -208,7 +210,16 @@ class SessionRunner:
         measured = results.measurements.values()
         return SessionResult(
             verdicts=verdicts,
-            log_ratios=_log_ratios_by_case(results),
+            log_ratios={
+                spec.id: [
+                    log_ratio_of_samples(reference.samples_s, run.samples_s)
+                    for reference, run in pair_launches(
+                        results.references[spec].runs, measurement.runs
+                    )
+                ]
+                for spec, measurement in results.measurements.items()
+                if spec in results.references
+            },
             # A launch measures all cases, so the case with the most launches shows their number.
             launch_count=max((case.launches for case in measured), default=0),
             failed_launch_count=max((len(case.failures) for case in measured), default=0),
@@ -232,22 +243,3 @@ def _run_command(command: Sequence[str], environment: Mapping[str, str]) -> tupl
         process.kill()
         process.wait()
     return process.returncode, output.decode(errors="replace")
-
-
-def _log_ratios_by_case(session: MeasuredSessionRecord) -> dict[str, list[float]]:
-    """Return log(candidate time / reference time) of each pair of launches, by case id."""
-    return {
-        spec.id: [
-            log_ratio_of_samples(reference.samples_s, run.samples_s)
-            for reference, run in pair_launches(session.references[spec].runs, measurement.runs)
-        ]
-        for spec, measurement in session.measurements.items()
-        if spec in session.references
-    }
-
-
-def _last_error_line(text: str) -> str:
-    """Return the last line of a session's output that begins with ERROR, or else the last line."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith("ERROR")]
-    return (errors or lines or ["the session printed nothing"])[-1]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 import re
 
-from busbw.report.figures import CASE_LABELS, Figure, figure_values_for_documents
+from busbw.report.figures import CASE_LABELS, Figure, figure_values_for_documents, figures_of
 from busbw.session.record import View
 from busbw.session.state import JudgedSession
 
@@ -53,19 +53,21 @@ def metrics_text(judged_session: JudgedSession) -> str:
     failed = add_gauge("case_failed", "1 for a case that failed", *_LABELS)
     has_wrong_value = add_gauge("case_wrong", "1 for a case with a wrong value", *_LABELS)
     outcome_of = add_gauge("case_outcome", "1 for the outcome of the case", *_LABELS, "outcome")
-    present = dict.fromkeys(
-        figure for verdict in verdicts for figure in figure_values_for_documents(verdict)
-    )
-    figures = {figure: add_gauge(*_metric_name_and_help(figure), *_LABELS) for figure in present}
+    figures = {figure.id: figure for verdict in verdicts for figure in figures_of(verdict)}
+    gauges = {
+        name: add_gauge(*_metric_name_and_help(figure), *_LABELS)
+        for name, figure in figures.items()
+        if figure.in_documents
+    }
     for verdict in verdicts:
         values = (label(verdict) for label in CASE_LABELS.values())
         labels = [verdict.spec.id, *("" if value is None else str(value) for value in values)]
         failed.labels(*labels).set(verdict.failed)
         has_wrong_value.labels(*labels).set(verdict.has_wrong_result)
         outcome_of.labels(*labels, verdict.outcome.value).set(1)
-        for figure, value in figure_values_for_documents(verdict).items():
+        for name, value in figure_values_for_documents(verdict).items():
             if value is not None:
-                figures[figure].labels(*labels).set(value)
+                gauges[name].labels(*labels).set(value)
     return generate_latest(registry).decode("utf-8")
 
 

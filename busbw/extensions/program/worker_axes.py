@@ -20,7 +20,6 @@ from busbw.collectives.base import (
     rank_groups_of_line,
     replica_groups_of,
     source_target_pairs_of,
-    unequal_groups_text,
 )
 from busbw.model import machine
 
@@ -28,9 +27,12 @@ from .worker_values import CONSECUTIVE, STRIDED, ProgramError
 
 Groups: TypeAlias = "tuple[tuple[int, ...], ...]"
 
-# Groups that were lost: a compiler lists the groups even if they hold all ranks, but a jaxlib that
-# is too new for the compiler's output prints an empty list.
-_LOST_GROUPS = re.compile(r"replica_groups=\{\}.*\buse_global_device_ids=true")
+# Groups without a common size, and groups that were lost: a compiler lists the groups even if they
+# hold all ranks, but a jaxlib that is too new for the compiler's output prints an empty list. Empty
+# braces alone mean a group of all ranks.
+_UNREADABLE_GROUPS = re.compile(
+    r"replica_groups=(?:(?!\{\}|\{\{\}\})\S|\{\}.*\buse_global_device_ids=true)"
+)
 
 # Programs for more ranks are not matched with mesh axes: each rank of each group is compared.
 MAX_RANKS = 65_536
@@ -65,7 +67,7 @@ class MeshAxes:
             is_small = size.ranks <= MAX_RANKS
             groups = replica_groups_of(hlo_line, size.ranks) if is_small else None
             return size.size, size.groups, self._axes_text(groups or ())
-        if unequal_groups_text(hlo_line) or _LOST_GROUPS.search(hlo_line):
+        if _UNREADABLE_GROUPS.search(hlo_line):
             return 0, 0, ""
         if self.program_ranks is None:
             raise ProgramError(

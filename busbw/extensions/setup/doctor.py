@@ -10,7 +10,6 @@ import itertools
 import json
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +24,7 @@ from busbw.cli import (
 )
 from busbw.collectives import COLLECTIVES, REDUCE_OPS
 from busbw.collectives.base import DTYPES
+from busbw.judge.session import count_outcomes
 from busbw.model.case import GridError
 from busbw.model.field_types import moment_text
 from busbw.model.words import DeviceClass, Outcome, plural, seconds_text
@@ -130,10 +130,11 @@ def run(options: argparse.Namespace) -> int:
             results = results_document(sessions[name])
         except (UsageError, GridError) as error:
             problems, results = [str(error)], None
-        print(
-            wire.escape_unprintable("; ".join(problems) or _outcome_counts_text(sessions[name])),
-            flush=True,
+        # No case of a check has a baseline, so that NO_BASELINE is the outcome of a measured case.
+        text = "; ".join(problems) or count_outcomes(sessions[name].verdicts.values()).replace(
+            Outcome.NO_BASELINE.value, "measured"
         )
+        print(wire.escape_unprintable(text), flush=True)
         checks.append({"name": name, "problems": problems, "results": results})
         # The file is written after each check, so that the results survive an interruption.
         code = write_file(
@@ -170,16 +171,6 @@ def _run_check(settings: Mapping[str, str | None]) -> JudgedSession:
     if not isinstance(session.observations, MeasuredSession):
         raise UsageError(session.session_verdict.text)
     return session
-
-
-def _outcome_counts_text(session: JudgedSession) -> str:
-    """Return a text with the number of cases of each outcome, such as ``5 measured``.
-
-    The outcome NO_BASELINE is called ``measured``, because no case of a check has a baseline.
-    """
-    counts = Counter(verdict.outcome.value for verdict in session.verdicts.values())
-    text = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
-    return text.replace(Outcome.NO_BASELINE.value, "measured")
 
 
 def _find_problems(name: str, sessions: Mapping[str, JudgedSession]) -> Iterator[str]:

@@ -20,7 +20,12 @@ from busbw.model.field_types import Natural, NotNegative
 from busbw.model.launch import Plan
 from busbw.model.machine import EnvironmentKey
 from busbw.model.words import Clock, Placement
-from busbw.worker.backends.base import AllGather, check_devices, wrong_result
+from busbw.worker.backends.base import (
+    AllGather,
+    check_devices,
+    slowest_process_time_s,
+    wrong_result,
+)
 from busbw.worker.host import host_name
 from busbw.worker.serve import request_value
 
@@ -180,8 +185,9 @@ class ResultComparison:
         self.program.renew_input()
         while soaked_s < seconds and not is_wrong:
             mismatch = self._run_batch(batch)
-            is_wrong = self._max_over_processes(float(mismatch != "")) > 0
-            before_s, soaked_s = soaked_s, self._max_over_processes(self.now_s() - begun_s)
+            is_wrong = any(row[0] for row in self.all_gather([float(mismatch != "")]))
+            before_s = soaked_s
+            soaked_s = slowest_process_time_s(self.all_gather, self.now_s() - begun_s)
             if soaked_s - before_s < _BATCH_S / 2:
                 batch = min(2 * batch, _MAX_BATCH_ITERATIONS)
         if mismatch:
@@ -221,7 +227,3 @@ class ResultComparison:
         hashes_text = f"the hashes of ranks are {hashes} after {self._right_hashes.get(draw)}"
         problem = mismatch or f"every word is right, and yet {hashes_text}"
         return f"iteration {self.iterations}: {problem}"
-
-    def _max_over_processes(self, value: float) -> float:
-        """Return the largest `value` of all processes of the group, which all call this method."""
-        return max(row[0] for row in self.all_gather([value]))

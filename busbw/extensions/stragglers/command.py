@@ -20,6 +20,7 @@ from busbw.cli import (
     add_command,
     check_output_file,
     command_error,
+    print_progress,
     recognizer_of_json_objects,
     write_file,
 )
@@ -158,9 +159,9 @@ def _search_hosts_and_chips(options: argparse.Namespace) -> SearchResult:
         bundle = Bundle()
         stack.callback(bundle.remove)
         transport = stack.enter_context(contextlib.closing(hosts.make_transport(bundle)))
-        stack.enter_context(lock_this_machine(options.device_wait, _print_progress))
+        stack.enter_context(lock_this_machine(options.device_wait, print_progress))
         transport.connect_hosts(options.device_wait)
-        transport.lock(options.device_wait, _print_progress)
+        transport.lock(options.device_wait, print_progress)
         processes = (options.processes or hosts.count) // hosts.count
         groups = GroupMeasurer(
             transport=transport,
@@ -175,11 +176,11 @@ def _search_hosts_and_chips(options: argparse.Namespace) -> SearchResult:
             groups.measure_groups,
             min_loss,
             options.pairs,
-            report_progress=_print_progress,
+            report_progress=print_progress,
         )
         is_slice = groups.worker_spec.device == DeviceClass.TPU.value
         result = SearchResult(hosts=tuple(transport.names)) if is_slice else search.run()
-        _print_progress("single chips")
+        print_progress("single chips")
         return _add_confirmed_slow_chips(result, groups, max(options.payloads), min_loss)
 
 
@@ -285,11 +286,6 @@ def _specs_to_measure(options: argparse.Namespace) -> list[CaseSpec]:
         for collective in (["all_reduce"] if only_sums else ["all_reduce", "permute"])
         for size in options.payloads
     ]
-
-
-def _print_progress(progress: str) -> None:
-    """Print `progress` to standard error, as a line that begins with ``busbw:`` exactly once."""
-    print(f"busbw: {progress.removeprefix('busbw: ')}", file=sys.stderr, flush=True)
 
 
 def _is_host_list(text: str) -> bool:

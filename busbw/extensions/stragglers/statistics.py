@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 
 from busbw.extensions.stragglers.liveness import HostGroup
 from busbw.extensions.stragglers.worker import ChipTimes
+from busbw.stats.launches import robust_stddev
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -131,8 +132,6 @@ def detectable_loss(control_logs: Sequence[Sequence[float]], min_loss: float) ->
     return math.expm1(math.log1p(min_loss) - min(0.0, low))
 
 
-# The ratio of standard deviation and median absolute deviation in a normal distribution.
-_DEVIATION_PER_MAD = 1.4826
 # Racks share a connection if the loss of a pair that is measured by itself is less than this
 # fraction of the loss of pairs that are measured at once.
 _MAX_SINGLE_PAIR_LOSS = 0.5
@@ -207,15 +206,6 @@ def fit_groups(rounds: Iterable[Mapping[HostGroup, float]]) -> ExcessFit:
                 excesses[host].append(noise[-1])
     hosts = {host: statistics.median_low(logs) for host, logs in excesses.items()}
     return ExcessFit(host_excesses=hosts, link_excesses={}, log_time_stddev=robust_stddev(noise))
-
-
-def robust_stddev(values: Collection[float]) -> float:
-    """Return a standard deviation of `values` that a few outliers do not change.
-
-    The estimate is the median absolute deviation, scaled for a normal distribution.
-    """
-    middle = statistics.median(values)
-    return _DEVIATION_PER_MAD * statistics.median(abs(value - middle) for value in values)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
