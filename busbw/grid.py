@@ -83,18 +83,26 @@ def _unsupported_text(framework: str, request: GridOptions) -> str:
 
 
 def _framework_specs(framework: str, request: GridOptions) -> Iterator[CaseSpec]:
-    """Yield the CaseSpecs of the requested combinations that `framework` supports."""
+    """Yield the CaseSpecs of the requested combinations that `framework` supports.
+
+    Raises GridError if a collective supports none of the requested placements or reduce operations.
+    """
     descriptor = FRAMEWORKS[framework]
     for collective in request.collectives:
         is_all_reduce = collective == "all_reduce"
         if descriptor.has_only_sums and not is_all_reduce:
             continue
         strategies = descriptor.strategies if is_all_reduce else ("default",)
+        reduce_ops = ("sum",) if descriptor.has_only_sums else COLLECTIVES[collective].reduce_ops
+        placements = COLLECTIVES[collective].placements
+        requested = [placements[0] if name == "default" else name for name in request.placement]
         for strategy, dtype, reduce_op, placement, size in itertools.product(
             (name for name in request.strategies if name in strategies),
             request.dtypes,
-            ("sum",) if descriptor.has_only_sums else _reduce_ops(collective, request),
-            _placements(collective, request),
+            _select_supported(collective, "reduce op", request.reduce_ops, reduce_ops)
+            if reduce_ops
+            else ("none",),
+            _select_supported(collective, "placement", requested, placements),
             request.payloads,
         ):
             yield CaseSpec(
@@ -110,30 +118,6 @@ def _framework_specs(framework: str, request: GridOptions) -> Iterator[CaseSpec]
                 mesh=request.mesh,
                 clock=request.clock,
             )
-
-
-def _placements(collective: str, request: GridOptions) -> tuple[str, ...]:
-    """Return the requested placements that the collective supports.
-
-    ``default`` stands for the first placement of the collective. Raises GridError if the collective
-    supports no requested placement.
-    """
-    placements = COLLECTIVES[collective].placements
-    requested = [placements[0] if name == "default" else name for name in request.placement]
-    return _select_supported(collective, "placement", requested, placements)
-
-
-def _reduce_ops(collective: str, request: GridOptions) -> tuple[str, ...]:
-    """Return the requested reduce ops that the collective supports; ``none`` if it reduces nothing.
-
-    Raises GridError if the collective supports no requested reduce op.
-    """
-    reduce_ops = COLLECTIVES[collective].reduce_ops
-    return (
-        _select_supported(collective, "reduce op", request.reduce_ops, reduce_ops)
-        if reduce_ops
-        else ("none",)
-    )
 
 
 def _select_supported(

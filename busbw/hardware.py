@@ -71,22 +71,17 @@ class Chip:
     shapes: tuple[str, ...] = ()
 
 
-def _read_chips() -> tuple[Chip, ...]:
-    """Return the chips in the file chips.json beside this module, which has the fields of Chip."""
-    text = Path(__file__).with_name("chips.json").read_text(encoding="utf-8")
-    return tuple(
-        Chip(
-            **{
-                **fields,
-                "shapes": tuple(fields.get("shapes", ())),
-                "confidence": Confidence(fields["confidence"]),
-            }
-        )
-        for fields in json.loads(text)
+# The file chips.json beside this module has the fields of Chip.
+CHIPS = tuple(
+    Chip(
+        **{
+            **fields,
+            "shapes": tuple(fields.get("shapes", ())),
+            "confidence": Confidence(fields["confidence"]),
+        }
     )
-
-
-CHIPS = _read_chips()
+    for fields in json.loads(Path(__file__).with_name("chips.json").read_text(encoding="utf-8"))
+)
 
 
 def chip_of(device_kind: str) -> Chip | None:

@@ -265,16 +265,14 @@ class Group:
             exit_or_failure = failure_of_exit(
                 exit_or_failure, self.members[indices[0]].launch, activity
             )
-        names = ", ".join(self._member_name(index) for index in indices)
+        is_alone = self.worker_spec.cluster == NO_GROUP
+        places = (("" if is_alone else f"worker {i}", self.members[i].host) for i in indices)
+        names = ", ".join(" on ".join(filter(None, place)) for place in places)
         return (
             replace(exit_or_failure, message=f"{names}: {exit_or_failure.message}")
             if names
             else exit_or_failure
         )
-
-    def _member_name(self, index: int) -> str:
-        name = "" if self.worker_spec.cluster == NO_GROUP else f"worker {index}"
-        return " on ".join(filter(None, (name, self.members[index].host)))
 
 
 def _has_failure(answers: Mapping[int, object]) -> bool:

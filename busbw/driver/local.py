@@ -175,14 +175,24 @@ class LocalWorker(Worker):
         temporary = {"TMPDIR": str(folder.temporary_folder)}
         self._environment = {**worker_environment(worker_spec, os.environ, member), **temporary}
         self._socket, worker_socket = socket.socketpair()
-        descriptor = worker_socket.fileno()
+        options = {
+            "framework": worker_spec.framework,
+            "service": worker_spec.service,
+            "device": worker_spec.device or None,
+            "ranks": worker_spec.ranks,
+            "member": json.dumps(wire.to_json(member)) if member is not None else None,
+            "launch": launch,
+            "parent": os.getpid(),
+            "socket": worker_socket.fileno(),
+        }
+        arguments = [f"--{name}={value}" for name, value in options.items() if value is not None]
         try:
             with worker_socket, self._log.open("ab") as log:
                 self._process = start_child(
-                    _worker_command(worker_spec, folder, launch, member, descriptor),
+                    [worker_spec.python or sys.executable, str(folder.path), *arguments],
                     (subprocess.DEVNULL, log.fileno(), log.fileno()),
                     self._environment,
-                    (descriptor,),
+                    (worker_socket.fileno(),),
                 )
         except BaseException:
             self._socket.close()
@@ -266,27 +276,6 @@ class LocalWorker(Worker):
         """Store the log's size and the kernel's counts; the WorkerExit has only later changes."""
         self._log_start_byte = self._log.stat().st_size
         self._oom_kills, self._refused_count = oom_kill_count(), logs.refused_start_count()
-
-
-def _worker_command(
-    worker_spec: WorkerSpec,
-    folder: PrivateFolder,
-    launch: LaunchId,
-    member: GroupMember | None,
-    descriptor: int,
-) -> list[str]:
-    options = {
-        "framework": worker_spec.framework,
-        "service": worker_spec.service,
-        "device": worker_spec.device or None,
-        "ranks": worker_spec.ranks,
-        "member": json.dumps(wire.to_json(member)) if member is not None else None,
-        "launch": launch,
-        "parent": os.getpid(),
-        "socket": descriptor,
-    }
-    arguments = [f"--{name}={value}" for name, value in options.items() if value is not None]
-    return [worker_spec.python or sys.executable, str(folder.path), *arguments]
 
 
 def oom_kill_count(vmstat_path: Path = Path("/proc/vmstat")) -> int:

@@ -140,11 +140,6 @@ class Request(Generic[T_co]):
     reply_type: type[T_co]
     values: Mapping[str, object] = field(default_factory=dict)
 
-    def json_line(self) -> bytes:
-        """Return the request as a line of JSON in UTF-8, with the line end."""
-        values = {name: wire.to_json(value) for name, value in self.values.items()}
-        return json.dumps({"request": self.name, **values}).encode() + b"\n"
-
 
 @dataclass(frozen=True, slots=True)
 class Reply:
@@ -181,7 +176,8 @@ class Worker(ABC):
         self._sent_at_s = time.monotonic()
         self._reply_type = NoneType if request is None else request.reply_type
         if request is not None:
-            self.write(request.json_line())
+            values = {name: wire.to_json(value) for name, value in request.values.items()}
+            self.write(json.dumps({"request": request.name, **values}).encode() + b"\n")
 
     def receive(self) -> Reply | WorkerExit | None:
         """Wait for the next bytes of the worker, and return its reply.

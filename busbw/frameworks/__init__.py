@@ -12,22 +12,15 @@ from collections.abc import Mapping
 
 from busbw.model.case import Framework
 
+_descriptors: list[Framework] = [
+    importlib.import_module(f"{__name__}.{module.name}").FRAMEWORK
+    for module in pkgutil.iter_modules(__path__)
+]
+# Scripted frameworks, which are measured only if an option names them, come last.
+_descriptors.sort(key=lambda framework: (framework.is_scripted, framework.name))
 
-def _load_descriptors() -> dict[str, Framework]:
-    """Return the descriptor of each framework by name, imported from the files of this folder.
-
-    Scripted frameworks, which are measured only if an option names them, come last.
-    """
-    names = (module.name for module in pkgutil.iter_modules(__path__))
-    modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
-    descriptors = sorted(
-        (module.FRAMEWORK for module in modules),
-        key=lambda framework: (framework.is_scripted, framework.name),
-    )
-    return {framework.name: framework for framework in descriptors}
-
-
-FRAMEWORKS: Mapping[str, Framework] = _load_descriptors()
+# The descriptor of each framework, by its name.
+FRAMEWORKS: Mapping[str, Framework] = {framework.name: framework for framework in _descriptors}
 
 # The frameworks that a session measures by default, if they are installed.
 DEFAULT_FRAMEWORKS = tuple(

@@ -6,15 +6,16 @@ pytest show only other failed tests.
 
 from __future__ import annotations
 
+import itertools
 import shlex
 import shutil
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 
 import pytest
 
 from busbw.model.words import Outcome, SessionOutcome, plural
 from busbw.report.conclusion import conclusion_lines, failure_logs
-from busbw.report.table import RENDERERS, Table, TextLine
+from busbw.report.table import TextLine, render_text
 from busbw.session.measure import Display
 from busbw.session.state import JudgedSession
 
@@ -75,11 +76,12 @@ def _section_lines(judged_session: JudgedSession, config: pytest.Config) -> Iter
     verbose = config.get_verbosity() > 0
     verdicts = tuple(judged_session.verdicts.values())
     tables, explanations = config.stash[MODE].tables(judged_session, verbose)
-    yield from _table_lines(tables)
+    yield from itertools.chain.from_iterable(map(render_text, tables))
     yield from map(TextLine, explanations)
     yield from (TextLine(f"note: {note}", {"yellow": True}) for note in judged_session.notes)
-    yield from (TextLine(text) for log in failure_logs(verdicts) for text in log.indented_lines)
-    yield from _table_lines(judged_session.baseline_tables)
+    for log in failure_logs(verdicts):
+        yield from map(TextLine, ("", f"{log.title}:", *(f"    {line}" for line in log.lines)))
+    yield from itertools.chain.from_iterable(map(render_text, judged_session.baseline_tables))
     yield TextLine("")
     count = sum(verdict.outcome is Outcome.NO_BASELINE for verdict in verdicts)
     is_nothing_compared = judged_session.session_verdict.outcome is SessionOutcome.NOTHING_COMPARED
@@ -91,8 +93,3 @@ def _section_lines(judged_session: JudgedSession, config: pytest.Config) -> Iter
         verdicts, judged_session.session_verdict, judged_session.failing_since
     )
     yield from (TextLine(f"ERROR: {error}", {"red": True}) for error in judged_session.errors)
-
-
-def _table_lines(tables: Sequence[Table]) -> list[TextLine]:
-    """Return the lines of all tables in plain text."""
-    return [line for table in tables for line in RENDERERS["text"](table)]

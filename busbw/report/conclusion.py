@@ -249,11 +249,6 @@ class FailureLog:
     title: str
     lines: tuple[str, ...]
 
-    @property
-    def indented_lines(self) -> tuple[str, ...]:
-        """An empty line, the title, and the details indented by four spaces."""
-        return ("", f"{self.title}:", *(f"    {line}" for line in self.lines))
-
 
 def failure_logs(verdicts: Sequence[Verdict]) -> list[FailureLog]:
     """Return the details of all failures; cases with the same details share a FailureLog.

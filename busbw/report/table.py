@@ -170,7 +170,11 @@ def render_markdown(table: Table) -> list[TextLine]:
     heads = [f"{c.heading} ({c.unit})" if c.unit else c.heading for c in table.columns]
     rows = [heads, *map(table.cells, table.rows)]
     widths = [max(map(len, cells)) for cells in zip(*rows)]
-    head, *body = [_markdown_line(table.columns, cells, widths) for cells in rows]
+    aligned = (
+        [column.align(cell, width) for column, cell, width in zip(table.columns, cells, widths)]
+        for cells in rows
+    )
+    head, *body = [f"| {' | '.join(cells)} |" for cells in aligned]
     lines = [table.title.text, ""] if table.title else []
     dashes = ["-" * (width + 1) for width in widths]
     ends = (
@@ -185,12 +189,6 @@ def render_markdown(table: Table) -> list[TextLine]:
     for notes in (row_notes, table.notes):
         lines += ["", *notes] if notes else []
     return [TextLine(line) for line in lines]
-
-
-def _markdown_line(columns: Sequence[Column], cells: Sequence[str], widths: Sequence[int]) -> str:
-    """Return the line of a row in Markdown, given its cells and the widths of the columns."""
-    aligned = (column.align(cell, width) for column, cell, width in zip(columns, cells, widths))
-    return f"| {' | '.join(aligned)} |"
 
 
 def render_csv(table: Table) -> list[TextLine]:

@@ -22,7 +22,7 @@ from busbw.baselines.updates import (
     save_accepted,
 )
 from busbw.judge.case import may_become_baseline
-from busbw.model.case import Case, CaseSpec, GridError
+from busbw.model.case import Case, GridError
 from busbw.model.field_types import moment_text
 from busbw.model.launch import Measurement
 from busbw.model.machine import EnvironmentKey
@@ -173,7 +173,8 @@ def _find_accepted_times(
     """
     accepted = dict[Case, AcceptedCase]()
     notes = list[str]()
-    update = judged_session.options.update_baselines
+    options = judged_session.options
+    update = options.update_baselines
     for spec, job in measured_session.jobs.items():
         verdict = judged_session.verdicts[spec]
         is_requested = update != "improved" or verdict.outcome is Outcome.IMPROVED
@@ -181,30 +182,22 @@ def _find_accepted_times(
             continue
         if verdict.outcome is Outcome.NOISY:
             notes.append(f"{job.case.name}: the baseline was not written: NOISY")
-        else:
-            accepted[job.case] = _accept_case(judged_session, measured_session, spec, job)
+            continue
+        cause = verdict.outcome.value
+        moves_with_others = job.case in judged_session.cases_to_replace
+        replaces_stored = moves_with_others or _replaces_stored_sessions(
+            options, verdict, job, measured_session.policy.budget
+        )
+        measurement = measured_session.measurements[spec]
+        accepted[job.case] = AcceptedCase(
+            key=job.key,
+            measurement=measurement,
+            record=measured_session.record_of(measurement),
+            is_appended=not replaces_stored,
+            memory_limit_bytes=options.memory_limit,
+            cause=f"{cause}, moved with others" if moves_with_others else cause,
+        )
     return list(accepted.values()), notes
-
-
-def _accept_case(
-    judged_session: JudgedSession, measured_session: MeasuredSession, spec: CaseSpec, job: TimedJob
-) -> AcceptedCase:
-    """Return today's times of a case as an AcceptedCase, which says how and why to store times."""
-    verdict, options = judged_session.verdicts[spec], judged_session.options
-    moves_with_others = job.case in judged_session.cases_to_replace
-    cause = verdict.outcome.value
-    replaces_stored = moves_with_others or _replaces_stored_sessions(
-        options, verdict, job, measured_session.policy.budget
-    )
-    measurement = measured_session.measurements[spec]
-    return AcceptedCase(
-        key=job.key,
-        measurement=measurement,
-        record=measured_session.record_of(measurement),
-        is_appended=not replaces_stored,
-        memory_limit_bytes=options.memory_limit,
-        cause=f"{cause}, moved with others" if moves_with_others else cause,
-    )
 
 
 def _replaces_stored_sessions(

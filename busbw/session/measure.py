@@ -10,7 +10,7 @@ import math
 import os
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -266,18 +266,15 @@ class _Measurer:
             slower_cases = [spec for spec, ruling in rulings.items() if ruling.is_suspected]
             end_s = begun_s + confirmation_delay_s(measured_session, slower_cases)
             wait_s = max(0.0, end_s - time.monotonic())
-            self._display.write_line(_rerun_text(specs, rounds, wait_s))
+            names = ", ".join(shorten_list([spec.id for spec in specs], 3, "case"))
+            waiting = f"waiting {math.ceil(wait_s)} s, then " if wait_s else ""
+            more = f"{waiting}{plural(rounds, 'more launch')}"
+            self._display.write_line(f"busbw: {more} of {names}")
             time.sleep(wait_s)
             waited_s += wait_s
             self.schedule.run_rounds(
                 tuple(dict.fromkeys(jobs[spec].case for spec in specs)), rounds
             )
-
-
-def _rerun_text(specs: Sequence[CaseSpec], rounds: int, wait_s: float) -> str:
-    names = ", ".join(shorten_list([spec.id for spec in specs], 3, "case"))
-    waiting = f"waiting {math.ceil(wait_s)} s, then " if wait_s else ""
-    return f"busbw: {waiting}{plural(rounds, 'more launch')} of {names}"
 
 
 def confirmation_delay_s(

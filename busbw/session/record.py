@@ -51,10 +51,6 @@ def load_view(name: str) -> View:
     return view
 
 
-def has_csv_suffix(name: str) -> bool:
-    return name.lower().endswith(".csv")
-
-
 def write_outputs(
     judged_session: JudgedSession, make_results_text: Callable[[JudgedSession], str]
 ) -> JudgedSession:
@@ -87,7 +83,7 @@ def _write_files(
 
 def results_text(judged_session: JudgedSession) -> str:
     """Return the text for --results: CSV if the name of the file ends in ``.csv``, else JSON."""
-    if has_csv_suffix(judged_session.options.outputs["results"].name):
+    if judged_session.options.outputs["results"].name.lower().endswith(".csv"):
         return "\n".join(
             [*render("csv", figures_table(tuple(judged_session.verdicts.values()))), ""]
         )

@@ -74,7 +74,8 @@ def resolve_cases(
             would measure other cases.
 
     """
-    options, levels = collected_session.options, dict[EnvironmentKey, EarlierSessions]()
+    options = collected_session.options
+    levels = dict[EnvironmentKey, EarlierSessions]()
     skipped_verdicts, jobs = _resolve_specs(machine.target, collected_session.specs)
     keys = list(dict.fromkeys(job.key for job in jobs.values()))
     if options.is_paired:

@@ -23,8 +23,7 @@ def main() -> None:
     options = _parser().parse_args()
     process.end_with_parent(options.parent)
     process.set_framework_variables(options.device)
-    process.prefer_as_oom_victim(options.device)
-    process.handle_signals()
+    process.prepare_for_failures(options.device)
     # The channel carries JSON, which is UTF-8 in every locale.
     requests = os.fdopen(options.socket, "r", encoding="utf-8")
     replies = os.fdopen(os.dup(options.socket), "w", encoding="utf-8")

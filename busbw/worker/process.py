@@ -70,23 +70,17 @@ def end_with_parent(parent_pid: int) -> None:
         os._exit(1)
 
 
-def prefer_as_oom_victim(device: DeviceClass | None) -> None:
-    """Have the kernel kill this process before other processes if the host's memory runs out.
+def prepare_for_failures(device: DeviceClass | None) -> None:
+    """Set what this worker process does if it hangs, or if the host's memory runs out.
 
-    `device` is the class of device to measure. Unless `device` is the CPU, do nothing, because
-    cases on other devices take little memory of the host.
+    On SIGUSR1, which the driver sends to a worker that hangs, the process prints the stacks of all
+    threads to stderr. The process ignores Ctrl-C (SIGINT), because only the driver handles Ctrl-C.
+    `device` is the class of device to measure. On the CPU, the kernel kills this process before
+    other processes if memory runs out. Cases on other devices take little memory of the host.
     """
     score = Path("/proc/self/oom_score_adj")
     if device is DeviceClass.CPU and score.exists():
         score.write_text("1000")
-
-
-def handle_signals() -> None:
-    """Set the signal handlers of this worker process.
-
-    On SIGUSR1, which the driver sends to a worker that hangs, the process prints the stacks of all
-    threads to stderr. The process ignores Ctrl-C (SIGINT), because only the driver handles Ctrl-C.
-    """
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -167,8 +167,11 @@ class Sampler:
                 else self.time_short_and_long_chain(self.iterations)
             )
         self._spent_s = slowest_process_time_s(self.all_gather, self.now_s() - self._begun_s)
-        if self.has_enough_samples and not (
-            self._times_single_calls or self._is_lengthened or self._has_positive_slopes
+        can_lengthen = not (self._times_single_calls or self._is_lengthened)
+        if (
+            self.has_enough_samples
+            and can_lengthen
+            and min(self._short_chain_and_slopes_s()[1]) <= 0
         ):
             # The machine stalled while the number of iterations was chosen: chains are too short.
             self._is_lengthened = True
@@ -193,11 +196,6 @@ class Sampler:
         is_within_long_budget = self._spent_s <= _LONG_BUDGET_FACTOR * plan.budget_s
         has_time = count < plan.samples and (is_within_long_budget or count < _SAMPLES_AFTER_STALL)
         return may_stop and (self._times_single_calls or not has_time or self._has_plausible_slopes)
-
-    @property
-    def _has_positive_slopes(self) -> bool:
-        """Whether all slopes are positive, so that the clock can tell long from short chains."""
-        return min(self._short_chain_and_slopes_s()[1]) > 0
 
     @property
     def _has_plausible_slopes(self) -> bool:

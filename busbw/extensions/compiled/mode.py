@@ -22,7 +22,7 @@ from busbw.session.command_line import how_to_install, shipped_folder
 from busbw.session.measure import Display
 from busbw.session.option import UsageError, as_usage_error
 from busbw.session.options import Options
-from busbw.session.record import has_csv_suffix, write_outputs
+from busbw.session.record import write_outputs
 from busbw.session.run import Mode, TablesAndLegend
 from busbw.session.state import CollectedSession, JudgedSession
 from busbw.storage import OutputError
@@ -89,7 +89,7 @@ def _check_options(options: Options) -> None:
         raise UsageError(
             f"--frameworks: expected jax with --topology, got {','.join(options.frameworks)!r}"
         )
-    if "results" in options.outputs and has_csv_suffix(options.outputs["results"].name):
+    if "results" in options.outputs and options.outputs["results"].name.lower().endswith(".csv"):
         raise UsageError("--results: expected a JSON file with --topology: a table has times")
     if len(compiler_labels(options)) > 1 and options.update_baselines:
         raise UsageError("--update-baselines: with several --libtpu it is not clear whose")

@@ -8,7 +8,6 @@ system uses a dark theme. This module reads no session: `curves` and `history` m
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import re
 import struct
 import textwrap
@@ -356,12 +355,6 @@ def dark_style_sheet() -> str:
         for kind in ("fill", "stroke")
     )
     return f"@media (prefers-color-scheme:dark){{{colors}}}"
-
-
-def check_libraries() -> None:
-    """Raise ValueError if a library for drawing is missing; the message says how to install."""
-    if not all(map(importlib.util.find_spec, ("altair", "jinja2", "vl_convert"))):
-        raise ValueError(MISSING_LIBRARIES)
 
 
 def _render(chart: Chart, format_name: str, **options: float) -> Any:

@@ -150,7 +150,13 @@ def bandwidth_chart(curves: Sequence[MeasuredCurve]) -> CurveChart:
         raise ValueError(f"{len(curves)} curves, expected at most {MAX_CURVES} in one figure")
     sessions = {id(curve.session) for curve in curves}
     has_baselines = len(sessions) == 1 and len(curves) <= _MAX_CURVES_WITH_BASELINES
-    reference, rules = _reference_word(curves), _ceilings_by_label(curves)
+    reference = _reference_word(curves)
+    ceilings = {
+        f"ceiling {rate:.4g} GB/s: {verdict.ceiling.text}": rate
+        for curve in curves
+        for verdict in curve.verdicts
+        if verdict.ceiling and (rate := verdict.ceiling.bytes_per_s / 1e9)
+    }
     rows = [
         row
         for name, curve in curves_by_name(curves).items()
@@ -168,7 +174,7 @@ def bandwidth_chart(curves: Sequence[MeasuredCurve]) -> CurveChart:
             "low": "least within the limit",
             "remark": "outcome",
         },
-        rules=rules if len(rules) <= _MAX_CEILINGS else {},
+        rules=ceilings if len(ceilings) <= _MAX_CEILINGS else {},
         has_log_scale=True,
     )
 
@@ -190,16 +196,6 @@ def _bandwidth_rows(name: str, curve: MeasuredCurve, *, has_baselines: bool) -> 
             "high": baseline if has_limit else None,
             "remark": verdict.outcome.value if verdict.outcome in _FAILURE_OUTCOMES else None,
         }
-
-
-def _ceilings_by_label(curves: Sequence[MeasuredCurve]) -> dict[str, float]:
-    """Return the ceilings of all cases in GB/s, by a label with the rate and the links."""
-    return {
-        f"ceiling {rate:.4g} GB/s: {verdict.ceiling.text}": rate
-        for curve in curves
-        for verdict in curve.verdicts
-        if verdict.ceiling and (rate := verdict.ceiling.bytes_per_s / 1e9)
-    }
 
 
 def _published_rows(curves: Sequence[MeasuredCurve]) -> Iterable[ChartRow]:

@@ -130,21 +130,13 @@ def _requested_chart(options: argparse.Namespace, tables: Sequence[Path]) -> Cha
     if options.case is not None:
         raise UsageError("--case: expected --history=DIR with it")
     select_machine_histories(None, Path(), name=options.machine)
-    if not tables:
-        return _bandwidth_chart_of_files(options.results)
-    with as_usage_error(BaselineError):
-        return published_chart([read_published(path) for path in tables])
-
-
-def _bandwidth_chart_of_files(paths: Sequence[Path]) -> Chart:
-    """Return a chart of the bandwidths of the sessions in `paths`, which are files of results.
-
-    Raises UsageError if a file cannot be read, or if the sessions have no bandwidth or too many
-    curves.
-    """
-    sessions = [read_session(path) for path in paths]
+    if tables:
+        with as_usage_error(BaselineError):
+            return published_chart([read_published(path) for path in tables])
+    sessions = [read_session(path) for path in options.results]
     measured = [session for session in sessions if isinstance(session, MeasuredSessionRecord)]
-    with as_usage_error(ValueError, where=f"{', '.join(map(str, paths))}: "):
+    # The sessions may have no bandwidth, or too many curves.
+    with as_usage_error(ValueError, where=f"{', '.join(map(str, options.results))}: "):
         return bandwidth_chart([curve for session in measured for curve in curves_of(session)])
 
 

@@ -7,7 +7,7 @@ page at its end. The template page.html writes the HTML. This module measures no
 from __future__ import annotations
 
 import argparse
-import importlib
+import importlib.util
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
@@ -46,7 +46,6 @@ from .charts import (
     MISSING_LIBRARIES,
     Chart,
     DrawingError,
-    check_libraries,
     dark_style_sheet,
     draw_svg,
 )
@@ -110,7 +109,8 @@ def page_view() -> View:
 
     Raises ValueError if the libraries that draw are missing.
     """
-    check_libraries()
+    if not all(map(importlib.util.find_spec, ("altair", "jinja2", "vl_convert"))):
+        raise ValueError(MISSING_LIBRARIES)
     return View(kind="an earlier page", recognizes_text=is_page, text=page_text)
 
 

@@ -12,9 +12,9 @@ import json
 import re
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from busbw import storage
 from busbw.collectives.base import RankGroups, rank_groups_of_line
@@ -123,29 +123,24 @@ def _events_of_json(content: bytes, max_bytes: int) -> list[ProfileEvent]:
         raise ValueError(f"it has more than {MAX_JSON_VALUES} values")
     document = json.loads(text)
     rows = document if isinstance(document, list) else document["traceEvents"]
+    # The names of planes by (process, None), and the names of lines (queues or threads) by
+    # (process, thread).
     names = {
         (row["pid"], row["tid"] if row["name"] == "thread_name" else None): str(row["args"]["name"])
         for row in rows
         if row.get("ph") == "M" and row.get("name") in ("process_name", "thread_name")
     }
-    planes = [ProfileEvent(name, "", "", 0, 0, {}) for name in names.values()]
-    return planes + [_event_of_row(row, names) for row in rows if row.get("ph") == "X"]
-
-
-def _event_of_row(row: Mapping[str, Any], names: Mapping[tuple[Any, Any], str]) -> ProfileEvent:
-    """Return the event that a row of a JSON trace describes.
-
-    `names` maps (process, None) to the name of a plane, and (process, thread) to the name of a line
-    (a queue or thread).
-    """
-    process, stats = row.get("pid"), dict(row.get("args") or {})
-    place = names.get((process, None), ""), names.get((process, row.get("tid")), "")
-    if row.get("cat") == "kernel":
-        # PyTorch's profiler gives no names to planes and lines.
-        place = f"/device:GPU:{stats.get('device', process)}", "Stream"
-    stats |= {name: float(stats[name]) for name in DEVICE_TIME_STATS if name in stats}
-    times_ps = float(row["ts"]) * 1e6, float(row.get("dur", 0)) * 1e6
-    return ProfileEvent(*place, str(row.get("name", "")), *times_ps, stats)
+    events = [ProfileEvent(name, "", "", 0, 0, {}) for name in names.values()]
+    for row in (row for row in rows if row.get("ph") == "X"):
+        process, stats = row.get("pid"), dict(row.get("args") or {})
+        place = names.get((process, None), ""), names.get((process, row.get("tid")), "")
+        if row.get("cat") == "kernel":
+            # PyTorch's profiler gives no names to planes and lines.
+            place = f"/device:GPU:{stats.get('device', process)}", "Stream"
+        stats |= {name: float(stats[name]) for name in DEVICE_TIME_STATS if name in stats}
+        times_ps = float(row["ts"]) * 1e6, float(row.get("dur", 0)) * 1e6
+        events.append(ProfileEvent(*place, str(row.get("name", "")), *times_ps, stats))
+    return events
 
 
 def find_collectives(events: Sequence[ProfileEvent], host: str) -> list[RecordedCollective]:

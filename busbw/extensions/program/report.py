@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -173,7 +173,18 @@ def collective_differences(
     changed or removed.
     """
     old, new = _uses_by_name(old_program), _uses_by_name(new_program)
-    new_names = _new_names_by_old_name(old, new)
+    # The old names of removed collectives, and the new names of added collectives, by what is the
+    # same if only the dtype or the payload of a collective changed.
+    names: dict[tuple[str, ...], tuple[list[str], list[str]]] = {}
+    for side, (program, other_program) in enumerate(((old, new), (new, old))):
+        for name, uses in program.items():
+            if name not in other_program:
+                key = uses[0].kind_text, uses[0].groups_text, _run_counts_text(uses)
+                names.setdefault(key, ([], []))[side].append(name)
+    # Several collectives with the same key are matched in the order of payloads, the largest first,
+    # unless another number of collectives was added than removed.
+    matched = (zip(*pair) for pair in names.values() if len(pair[0]) == len(pair[1]))
+    new_names: dict[str, str] = dict(itertools.chain(*matched))
     differences: list[Difference] = []
     largest_first = sorted((*old_program, *new_program), key=lambda use: -use.payload_bytes)
     for name in dict.fromkeys(use.name for use in largest_first):
@@ -192,31 +203,6 @@ def _uses_by_name(program: CollectiveUses) -> dict[str, list[CollectiveUse]]:
     for use in program:
         uses_by_name.setdefault(use.name, []).append(use)
     return uses_by_name
-
-
-def _new_names_by_old_name(
-    old: Mapping[str, Sequence[CollectiveUse]], new: Mapping[str, Sequence[CollectiveUse]]
-) -> dict[str, str]:
-    """Return the new names of collectives whose dtype or payload changed, by their old names.
-
-    A removed and an added collective are matched if their kind, groups and number of runs are the
-    same. If several removed collectives are alike in these three, they are matched with the added
-    collectives in the order of payloads, the largest first. They are not matched if their number
-    is not the number of the added collectives.
-
-    Args:
-        old: The collectives of the old program by name.
-        new: The collectives of the new program by name.
-
-    """
-    names: dict[tuple[str, ...], tuple[list[str], list[str]]] = {}
-    for side, (program, other_program) in enumerate(((old, new), (new, old))):
-        for name, uses in program.items():
-            if name not in other_program:
-                key = uses[0].kind_text, uses[0].groups_text, _run_counts_text(uses)
-                names.setdefault(key, ([], []))[side].append(name)
-    matched = (zip(*pair) for pair in names.values() if len(pair[0]) == len(pair[1]))
-    return dict(itertools.chain(*matched))
 
 
 def _differences_of_collective(

@@ -218,7 +218,8 @@ class _Inventory:
         """Return the collectives that a single run of an instruction in `computation` runs.
 
         `hiding_counts` maps the name of each instruction that starts a collective to the number of
-        operations while the collective is in progress.
+        operations while the collective is in progress. A collective of a called computation without
+        a source line or algorithm gets the source line or algorithm of `instruction`.
         """
         if instruction.op == "while":
             return self._uses_of_loop(computation, instruction)
@@ -234,7 +235,25 @@ class _Inventory:
             return ()
         if instruction.collective:
             return (self._describe_collective(instruction, hiding_counts.get(instruction.name, 0)),)
-        return self._uses_of_called(instruction, hiding_counts)
+        # Any other instruction runs the collectives of the computations that it always calls.
+        source = self.sources.user_line_of(instruction.text)
+        algorithm = algorithm_in_backend_config([instruction])
+        # If the result of a fusion is only each rank's part of a sum, its all-reduce counts as a
+        # reduce-scatter.
+        is_scattered = instruction.op == "fusion" and any(
+            map(self._is_reduce_scatter, instruction.called_computations)
+        )
+        return [
+            replace(
+                use,
+                kind="reduce_scatter" if is_scattered and use.kind == "all_reduce" else use.kind,
+                source=use.source or source,
+                algorithm=use.algorithm or algorithm,
+                hidden_by=hiding_counts.get(instruction.name, use.hidden_by),
+            )
+            for called in instruction.called_computations
+            for use in self.uses_in(called)
+        ]
 
     def _uses_of_loop(self, computation: str, loop: Instruction) -> list[CollectiveUse]:
         """Return the collectives that all turns of a loop together run.
@@ -280,33 +299,6 @@ class _Inventory:
             algorithm=algorithm_in_backend_config([instruction]),
             source=self.sources.user_line_of(instruction.text),
         )
-
-    def _uses_of_called(
-        self, instruction: Instruction, hiding_counts: Mapping[str, int]
-    ) -> list[CollectiveUse]:
-        """Return the collectives of the computations that an instruction always calls.
-
-        A collective without a source line or algorithm gets the source line or algorithm of
-        `instruction`. If the result of a fusion is only each rank's part of a sum, the fusion's
-        all-reduce counts as a reduce-scatter. `hiding_counts` maps the name of each instruction
-        that starts a collective to the number of operations while the collective is in progress.
-        """
-        source = self.sources.user_line_of(instruction.text)
-        algorithm = algorithm_in_backend_config([instruction])
-        is_scattered = instruction.op == "fusion" and any(
-            map(self._is_reduce_scatter, instruction.called_computations)
-        )
-        return [
-            replace(
-                use,
-                kind="reduce_scatter" if is_scattered and use.kind == "all_reduce" else use.kind,
-                source=use.source or source,
-                algorithm=use.algorithm or algorithm,
-                hidden_by=hiding_counts.get(instruction.name, use.hidden_by),
-            )
-            for computation in instruction.called_computations
-            for use in self.uses_in(computation)
-        ]
 
     def _with_source(
         self, instructions: Mapping[str, Instruction], instruction: Instruction, use: CollectiveUse

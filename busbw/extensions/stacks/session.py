@@ -82,28 +82,14 @@ def add_reference_judgements(judged_session: JudgedSession) -> SessionVerdict:
     """Return the session's verdict, with the judgement on the machine and the stack added.
 
     The machine is judged by the locked stacks: if a locked stack is slower than in earlier
-    sessions, the machine is slower. The verdict is unchanged if the session measured no locked
-    stack. Raises UsageError if the history cannot be read.
+    sessions, the machine is slower, and the outcome MACHINE_SHIFT is added. The verdict is
+    unchanged if the session measured no locked stack. Raises UsageError if the history cannot be
+    read.
     """
     measured_session = judged_session.observations
+    session_verdict = judged_session.session_verdict
     if not isinstance(measured_session, MeasuredSession) or not measured_session.options.stacks:
-        return judged_session.session_verdict
-    machine_judgement = _judge_machine_by_references(measured_session)
-    if machine_judgement is None:
-        return judged_session.session_verdict
-    stack_text = ""
-    if SessionOutcome.NO_VERDICT not in judged_session.session_verdict.outcomes:
-        stack_text = stack_judgement_text(
-            judged_session.verdicts.values(), _stack_change_texts(measured_session)
-        )
-    return add_machine_judgement(judged_session.session_verdict, machine_judgement, stack_text)
-
-
-def _judge_machine_by_references(measured_session: MeasuredSession) -> MachineJudgement | None:
-    """Judge whether the machine is slower than in earlier sessions of the locked stacks.
-
-    Returns None if no locked stack was measured. Raises UsageError if the history cannot be read.
-    """
+        return session_verdict
     sessions = present_session_by_key(measured_session, measured_session.references)
     with as_usage_error(HistoryError):
         references = [
@@ -111,7 +97,18 @@ def _judge_machine_by_references(measured_session: MeasuredSession) -> MachineJu
             for key, session in sessions.items()
             for framework in dict.fromkeys(case.framework for case in session.records)
         ]
-    return judge_machine(references, measured_session.policy) if references else None
+    if not references:
+        return session_verdict
+    machine = judge_machine(references, measured_session.policy)
+    stack_text = ""
+    if SessionOutcome.NO_VERDICT not in session_verdict.outcomes:
+        stack_text = stack_judgement_text(
+            judged_session.verdicts.values(), _stack_change_texts(measured_session)
+        )
+    if machine.is_slower:
+        session_verdict = session_verdict.with_failure(SessionOutcome.MACHINE_SHIFT, machine.text)
+    texts = filter(None, (session_verdict.text, stack_text, f"the machine: {machine.text}"))
+    return replace(session_verdict, text="; ".join(texts))
 
 
 def _earlier_sessions(
@@ -134,8 +131,9 @@ def _earlier_sessions(
 
 def _stack_change_texts(measured_session: MeasuredSession) -> tuple[str, ...]:
     """Return texts on the versions and flags in which the candidates differ from locked stacks."""
-    environment, texts = measured_session.environment, dict[str, None]()
+    environment = measured_session.environment
     flags = stack_flags_or_none(environment.flags)
+    texts = dict[str, None]()
     for probe in measured_session.machine.references:
         setup = {**environment.versions.get(probe.framework, probe.versions), **flags}
         reference_setup = {**probe.versions, **stack_flags_or_none(probe.flags)}
@@ -159,24 +157,6 @@ class MachineJudgement:
 
     text: str
     is_slower: bool | None
-
-
-def add_machine_judgement(
-    session_verdict: SessionVerdict, machine_judgement: MachineJudgement, stack_text: str
-) -> SessionVerdict:
-    """Return the verdict `session_verdict` with the judgements on the machine and the stack added.
-
-    The outcome MACHINE_SHIFT is added if the machine is slower. `stack_text` is the text of
-    `stack_judgement_text`, or empty if the session has no verdict.
-    """
-    if machine_judgement.is_slower:
-        session_verdict = session_verdict.with_failure(
-            SessionOutcome.MACHINE_SHIFT, machine_judgement.text
-        )
-    texts = filter(
-        None, (session_verdict.text, stack_text, f"the machine: {machine_judgement.text}")
-    )
-    return replace(session_verdict, text="; ".join(texts))
 
 
 def stack_judgement_text(verdicts: Collection[Verdict], stack_changes: Sequence[str]) -> str:

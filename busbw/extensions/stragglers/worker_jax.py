@@ -11,7 +11,7 @@ import math
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -232,7 +232,17 @@ def _time_permutes(
     lowered = lower_permutes(devices, payload_bytes)
     compiled = lowered.compile()
     module = hlo.read_module(compiled.as_text())
-    directions = _directions_of_permutes(module, find_links(devices))
+    direction_of = {
+        frozenset[tuple[int, ...]](pairs): name for name, pairs in find_links(devices).items()
+    }
+    pairs_of = {
+        line.name: frozenset(source_target_pairs_of(line.text) or ())
+        for line in module.collectives()
+    }
+    # A permute with other pairs of ranks than those of a direction is left out.
+    directions = {
+        name: direction_of[pairs] for name, pairs in pairs_of.items() if pairs in direction_of
+    }
     sharding = compiled.input_shardings[0][0]
     shapes = jax.tree.leaves(lowered.args_info)
     payloads = [put_on_devices(np.zeros(row.shape, np.float32), sharding) for row in shapes]
@@ -257,17 +267,3 @@ def _time_permutes(
         direction: tuple(tuple(rows[device]) for device in sorted(rows))
         for direction, rows in rows_by_direction.items()
     }
-
-
-def _directions_of_permutes(module: hlo.Module, links: Mapping[str, RankPairs]) -> dict[str, str]:
-    """Map the name of each permute in a compiled program to its direction.
-
-    `links` maps each direction to its (sender, receiver) ranks. A permute with other pairs of ranks
-    is left out.
-    """
-    direction_of = {
-        frozenset[tuple[int, ...]](pairs): direction for direction, pairs in links.items()
-    }
-    permutes = {line.name: source_target_pairs_of(line.text) or () for line in module.collectives()}
-    directions = {name: direction_of.get(frozenset(pairs)) for name, pairs in permutes.items()}
-    return {name: direction for name, direction in directions.items() if direction is not None}

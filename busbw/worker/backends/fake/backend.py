@@ -87,6 +87,8 @@ class FakeBackend(Backend):
         script: The script, with the changes for this host, its packages and this process.
         elapsed_s: The present time of the simulated clock.
         call_s: The time that a call takes in addition to its collectives.
+        recorded_s: For each collective since the recording began, the time at which its call began
+            and the time that the collective took.
         instruction: The name that recordings show for the collective of the prepared case.
 
     """
@@ -110,7 +112,7 @@ class FakeBackend(Backend):
         self._ranks = ranks
         self.elapsed_s = 0.0
         self.call_s = float(self.script.get("dispatch_s", 0.0))
-        self._recorded_s: list[tuple[float, float]] = []
+        self.recorded_s: list[tuple[float, float]] = []
         self.framework_path = self.script.get("framework_path", "made up")
         self.versions = {"fake": "1"} | self.script.get("versions", {})
 
@@ -196,7 +198,7 @@ class FakeBackend(Backend):
 
     @contextlib.contextmanager
     def record_profile(self, folder: Path) -> Iterator[RecordingReader]:
-        self._recorded_s = []
+        self.recorded_s = []
         yield self._read_recording
 
     def _read_recording(self, _: Mapping[str, str]) -> list[TimedCollective]:
@@ -205,7 +207,7 @@ class FakeBackend(Backend):
         The argument, the names of instructions, is not used.
         """
         slower = float(self.script.get("device_slower", 1.0))
-        events = self._recorded_s[: len(self._recorded_s) - self.script.get("events_lost", 0)]
+        events = self.recorded_s[: len(self.recorded_s) - self.script.get("events_lost", 0)]
         local_ranks = self.current_environment_key().ranks // self._processes
         first = local_ranks * self.index
         return [
@@ -216,23 +218,14 @@ class FakeBackend(Backend):
             for index, (begun_s, collective_s) in enumerate(events)
         ]
 
-    def advance_clock(self, call_s: float, collectives_s: Sequence[float]) -> None:
-        """Move the simulated clock to the end of a call, and record the call's collectives.
-
-        Args:
-            call_s: the time that the call takes in addition to its collectives.
-            collectives_s: the time of each collective of the call.
-
-        """
-        self._recorded_s += [(self.elapsed_s, collective_s) for collective_s in collectives_s]
-        self.elapsed_s += call_s + sum(collectives_s)
-
     def case_changes(self, case: Case) -> dict[str, Any]:
         """Return the changes that the script's list `cases` has for a case in this round.
 
         The dictionary is empty if no line of the list applies.
         """
-        round_number = launch_round()
+        # Outside of rounds, the launch has the round number 0.
+        launches = [word for word in sys.argv if word.startswith("--launch=")]
+        launch = LaunchId.parse("".join(launches).removeprefix("--launch="))
         properties = {
             "payload_bytes": case.payload_bytes,
             "dtype": case.dtype,
@@ -240,7 +233,7 @@ class FakeBackend(Backend):
         }
         for line in self.script.get("cases", []):
             expected = {name: value for name, value in line.items() if name in properties}
-            is_round = round_number in line.get("passes", [round_number])
+            is_round = launch.round_number in line.get("passes", [launch.round_number])
             if is_round and expected.items() <= properties.items():
                 return dict(line)
         return {}
@@ -283,7 +276,9 @@ class FakeProgram(Program):
             self._length = iterations
         collective_s = self._collective_s + (self._injected_s if self.is_injecting else 0.0)
         collective_s *= 1 + 0.01 * (self._repetition * 7 % 4)
-        self._backend.advance_clock(self._backend.call_s, [collective_s] * iterations)
+        backend = self._backend
+        backend.recorded_s += [(backend.elapsed_s, collective_s)] * iterations
+        backend.elapsed_s += backend.call_s + sum([collective_s] * iterations)
 
     def check_result(self, iterations: int) -> int:
         """Compare nothing, and return an element for each rank."""
@@ -291,15 +286,6 @@ class FakeProgram(Program):
 
     def read_extra_value(self, name: str, iterations: int, all_gather: AllGather) -> object:
         return self.first_calls[name]
-
-
-def launch_round() -> int:
-    """Return the number of the round to which this worker's launch belongs.
-
-    The number is read from the worker's command line. It is 0 for a launch outside of rounds.
-    """
-    launches = [word for word in sys.argv if word.startswith("--launch=")]
-    return LaunchId.parse("".join(launches).removeprefix("--launch=")).round_number
 
 
 def _read_script(index: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ program of a TPU is compiled by the TPU's compiler, so for TPUs only the traced 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -180,22 +180,13 @@ def _check_groups(
             f"{len(devices)} devices take part, expected {local_ranks}: "
             f"{', '.join(sorted(devices))}"
         )
-    for name, ranks in _group_sizes(reductions, nodes):
-        if ranks != case.ranks:
-            raise not_a_collective(f"{name} is over {ranks} ranks, expected {case.ranks}")
-
-
-def _group_sizes(reductions: Sequence[Any], nodes: Sequence[Any]) -> Iterator[tuple[str, int]]:
-    """Yield the name of each node that reduces, and the number of ranks over which it reduces.
-
-    `reductions` are the nodes that reduce, and `nodes` are all nodes of the graphs. A node is left
-    out if its number of ranks is not a constant in the graphs.
-    """
     constants = {node.name: node for node in nodes if node.op == "Const"}
     for node in reductions:
+        # A number of ranks that is not a constant in the graphs is not checked.
         size = constants.get(node.input[1]) if node.op == _COLLECTIVE else None
-        if size is not None:
-            yield node.name, int(tf.make_ndarray(size.attr["value"].tensor))
+        ranks = case.ranks if size is None else int(tf.make_ndarray(size.attr["value"].tensor))
+        if ranks != case.ranks:
+            raise not_a_collective(f"{node.name} is over {ranks} ranks, expected {case.ranks}")
 
 
 def _nodes_and_reductions(graphs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
