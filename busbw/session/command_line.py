@@ -75,9 +75,10 @@ def read_options(
         **{name: value for name, value in values.items() if name not in extra}, extra=extra
     )
     launches = _DEFAULT_LAUNCHES_OF_PAIRS if options.is_paired else _DEFAULT_LAUNCHES
-    # A stored time is the median of all planned launches.
-    is_automatic = options.launches == 0 and not options.is_paired and not options.update_baselines
-    return replace(options, launches=0 if is_automatic else options.launches or launches)
+    # A stored time is the median of all planned launches, and only a history decides a case by a
+    # single launch.
+    needs_all_launches = options.is_paired or options.update_baselines or not options.history
+    return replace(options, launches=options.launches or (launches if needs_all_launches else 0))
 
 
 def _option_values(words: Sequence[str], settings: Mapping[str, Sequence[str]]) -> dict[str, Any]:

@@ -189,6 +189,8 @@ class _Measurer:
             on_progress=display.show_status,
             observers=[observer.observe for observer in self._observers.values()],
         )
+        planned = resolved_session.plan.launches
+        self._needed_launch_counts = dict.fromkeys(self.schedule.cases, planned)
 
     def measured_so_far(self, lost_host_text: str = "") -> MeasuredSession:
         """Return the MeasuredSession with the measurements so far.
@@ -207,7 +209,8 @@ class _Measurer:
         by_case = {m.case: m for m in self.schedule.measurements(side)}
         measurements = {spec: by_case[job.case] for spec, job in self._resolved.jobs.items()}
         for spec, measurement in measurements.items():
-            if lost_host_text and measurement.launches < (self._resolved.options.launches or 1):
+            needed = self._needed_launch_counts[measurement.case]
+            if lost_host_text and measurement.launches < needed:
                 failure = Failure(
                     kind=FailureKind.KILLED,
                     message=lost_host_text,
@@ -235,6 +238,7 @@ class _Measurer:
             for case in cases
             if case not in decided or chance.random() < AUTO_RANDOM_CASE_SHARE
         ]
+        self._needed_launch_counts |= dict.fromkeys(set(cases) - set(more), 1)
         if more:
             self.schedule.run_rounds(more, resolved_session.plan.launches - 1)
 

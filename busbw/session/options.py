@@ -210,11 +210,13 @@ class Options(GridOptions):
     )
     launches: int = _declare_option(
         "Measure each case in N launches (fresh worker processes). Undecided cases get more, see "
-        "--time-budget. auto: one launch of each case that the launch and the history decide, and "
-        "three of the others. Default: 3; with --against 6 of each side",
+        "--time-budget. auto: with --history one launch of each case that the launch and the "
+        "history decide, and 3 of the others; without a history and with --update-baselines 3, and "
+        "with --against 6 of each side (default: auto)",
         metavar="N",
         type=option.parse_launches_or_auto,
         has_setting=True,
+        default=0,
     )
     time_budget: float = _declare_option(
         "Spend at most this long on more launches, for cases that are undecided or seem slower. On "
