@@ -21,7 +21,7 @@ _BYTES_PER_UNIT = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
 # A larger factor between neighbours of a range is probably a mistake.
 _MAX_FACTOR = 1024
 # A number of more digits would be larger than any memory.
-_SIZE = re.compile(r"([0-9]{1,15})([KMG]?)", re.IGNORECASE)
+_SIZE_PATTERN = re.compile(r"([0-9]{1,15})([KMG]?)", re.IGNORECASE)
 
 
 def parse_payload(text: str) -> int:
@@ -29,7 +29,7 @@ def parse_payload(text: str) -> int:
 
     Raises ValueError, which says which texts are accepted, for any other text and for zero.
     """
-    match = _SIZE.fullmatch(text.strip())
+    match = _SIZE_PATTERN.fullmatch(text.strip())
     if match is None or int(match[1]) == 0:
         raise ValueError(f"{text[:60]!r} is not a size; expected {SIZE_GRAMMAR}, such as 64K")
     return int(match[1]) * _BYTES_PER_UNIT[match[2].upper()]

@@ -35,15 +35,15 @@ DOCUMENT_VERSION = 1
 _LARGEST_WHOLE = 2**63
 
 # JSON can hold half of a surrogate pair, which cannot be encoded as UTF-8.
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_SURROGATE_PATTERN = re.compile(r"[\ud800-\udfff]")
 # These change what a terminal shows, or cannot be encoded: control characters other than tabs and
 # ends of lines, separators of lines, marks of the direction of text, and halves of surrogate pairs.
-_UNPRINTABLE = re.compile(
+_UNPRINTABLE_PATTERN = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
-    rf"|{_SURROGATE.pattern}"
+    rf"|{_SURROGATE_PATTERN.pattern}"
 )
 # GitHub reads such text in the log of a workflow as a command.
-_WORKFLOW_COMMAND = re.compile(r"^([^\S\n]*):(?=:)|#(?=#\[)", re.MULTILINE)
+_WORKFLOW_COMMAND_PATTERN = re.compile(r"^([^\S\n]*):(?=:)|#(?=#\[)", re.MULTILINE)
 
 
 def escape_unprintable(text: str) -> str:
@@ -52,7 +52,9 @@ def escape_unprintable(text: str) -> str:
     Not safe are characters that control a terminal, or that cannot be encoded as UTF-8.
     """
     return (
-        text if text.isprintable() else _UNPRINTABLE.sub(lambda match: ascii(match[0])[1:-1], text)
+        text
+        if text.isprintable()
+        else _UNPRINTABLE_PATTERN.sub(lambda match: ascii(match[0])[1:-1], text)
     )
 
 
@@ -62,11 +64,11 @@ def without_workflow_commands(text: str) -> str:
     For example, ``::error::`` at the beginning of a line becomes ``: :error::``, and ``##[error]``
     becomes ``# #[error]``.
     """
-    return _WORKFLOW_COMMAND.sub(lambda match: f"{match[0]} ", text)
+    return _WORKFLOW_COMMAND_PATTERN.sub(lambda match: f"{match[0]} ", text)
 
 
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
-_CONFLICT = re.compile(rb"^(?:(?:<{7}|>{7}|[|]{7})(?: .*)?|={7})\r?$", re.MULTILINE)
+_CONFLICT_PATTERN = re.compile(rb"^(?:(?:<{7}|>{7}|[|]{7})(?: .*)?|={7})\r?$", re.MULTILINE)
 
 
 def git_leftover_text(content: bytes) -> str:
@@ -77,7 +79,11 @@ def git_leftover_text(content: bytes) -> str:
     """
     if content.startswith(_LFS_POINTER):
         return "1:1: a Git LFS pointer, not the file itself; fetch the file with git lfs pull"
-    match = _CONFLICT.search(content) if b"<<<<<<<" in content or b">>>>>>>" in content else None
+    match = (
+        _CONFLICT_PATTERN.search(content)
+        if b"<<<<<<<" in content or b">>>>>>>" in content
+        else None
+    )
     if match is None:
         return ""
     line = content.count(b"\n", 0, match.start()) + 1
@@ -332,7 +338,7 @@ def _read_plain_value(kind: Any, document: Any, location: str) -> Any:
         raise WireError(
             f"{location}: expected a whole number of 64 bits, got {_short_repr(document)}"
         )
-    if kind is str and not document.isascii() and _SURROGATE.search(document):
+    if kind is str and not document.isascii() and _SURROGATE_PATTERN.search(document):
         raise WireError(f"{location}: expected text, got {_short_repr(document)}")
     return escape_unprintable(document) if kind is str else document
 

@@ -61,7 +61,7 @@ class ChangeLogEntry:
 
 # The name of a session is its moment, such as 2026-01-31T03:00:00Z. The name of a second session of
 # the same moment ends with -2.
-_SESSION_NAME = re.compile(r"(.{20})(?:-[2-9])?")
+_SESSION_NAME_PATTERN = re.compile(r"(.{20})(?:-[2-9])?")
 
 
 def _check_session_name(name: str) -> None:
@@ -69,7 +69,7 @@ def _check_session_name(name: str) -> None:
 
     The name of a session is the moment at which the session began, such as 2026-01-31T03:00:00Z.
     """
-    match = _SESSION_NAME.fullmatch(name)
+    match = _SESSION_NAME_PATTERN.fullmatch(name)
     parse_moment(match[1] if match else name)
 
 

@@ -280,12 +280,12 @@ def frameworks_on_any_machine(baselines_folder: Path) -> frozenset[str]:
 
 
 # A framework, a collective (or all collectives of a program), and a strategy.
-_FILE_NAME = re.compile(r"([^.]+)\.(?:program\.all|(?!all\.)[^.]+)\.([^.]+)\.json")
+_FILE_NAME_PATTERN = re.compile(r"([^.]+)\.(?:program\.all|(?!all\.)[^.]+)\.([^.]+)\.json")
 
 
 def _framework_names(paths: Iterable[Path]) -> frozenset[str]:
     """Return the names of the frameworks of those `paths` that are names of baseline files."""
-    matches = (_FILE_NAME.fullmatch(path.name) for path in paths)
+    matches = (_FILE_NAME_PATTERN.fullmatch(path.name) for path in paths)
     return frozenset(match[1] for match in matches if match) - {_PUBLISHED_PREFIX}
 
 
@@ -293,7 +293,7 @@ def _find_other_strategy(baselines_folder: Path, key: EnvironmentKey, case: Case
     """Return another strategy with which the same case has a baseline, or "" if none has."""
     folder = baselines_folder / key.folder
     for path in sorted(folder.glob(f"{case.file_stem}.*.json")):
-        match = _FILE_NAME.fullmatch(path.name)
+        match = _FILE_NAME_PATTERN.fullmatch(path.name)
         other = replace(case, strategy=match[2]) if match else case
         document = read_matching_file(path, key, other) if other != case else None
         if document is not None and document.find(other):

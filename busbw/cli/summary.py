@@ -120,9 +120,9 @@ def _folded_block(title: str, lines: Sequence[str]) -> list[str]:
 
 
 # Markdown reads these characters as markup. An underscore between two letters is no markup.
-_MARKUP = re.compile(r"[\\`*\[\]|~]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+_MARKUP_PATTERN = re.compile(r"[\\`*\[\]|~]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 # GitHub turns these texts into a mention, a reference or a link, unless a comment interrupts them.
-_LINKED = re.compile(r"@(?=\w)|#(?=\d)|GH(?=-\d)|:(?=//)|www(?=\.)")
+_LINK_PATTERN = re.compile(r"@(?=\w)|#(?=\d)|GH(?=-\d)|:(?=//)|www(?=\.)")
 _COMMENT = "<!-- -->"
 
 
@@ -132,8 +132,8 @@ def _escape_markdown(text: str) -> str:
     Whitespace and line ends become single spaces.
     """
     line = wire.escape_unprintable(" ".join(text.split()))
-    line = _MARKUP.sub(r"\\\g<0>", line).replace("&", "&amp;").replace("<", "&lt;")
-    return _LINKED.sub(rf"\g<0>{_COMMENT}", line)
+    line = _MARKUP_PATTERN.sub(r"\\\g<0>", line).replace("&", "&amp;").replace("<", "&lt;")
+    return _LINK_PATTERN.sub(rf"\g<0>{_COMMENT}", line)
 
 
 def annotation_commands(verdicts: Sequence[Verdict], session_verdict: SessionVerdict) -> list[str]:

@@ -211,21 +211,21 @@ def identifying_values(source: int, target: int, draw_number: int) -> tuple[floa
 # transposed and cut into groups; mesh['x'=2,'y'=4] {'x'} names the axes along which groups run, and
 # mesh['x'=2,'y'=4], device_ids=([4,2]T(1,0)) {'x'} also the ranks of the mesh, as such an array.
 # Numbers have at most nine digits, and meshes at most 64 axes, so that no text takes long to read.
-_LISTED = re.compile(r"replica_groups=\{((?:\{[\d,]*\},?)*)\}")
+_LISTED_GROUPS_PATTERN = re.compile(r"replica_groups=\{((?:\{[\d,]*\},?)*)\}")
 _NUMBERS = r"\d{1,9}(?:,\d{1,9})*"
-_IOTA = re.compile(
+_IOTA_GROUPS_PATTERN = re.compile(
     r"replica_groups=\[(?P<groups>\d{1,9}),(?P<size>\d{1,9})\]"
     rf"<=\[(?P<dims>{_NUMBERS})\](?:T\((?P<axis_order>{_NUMBERS})\))?"
 )
 _ONE_EXTENT = r"'\w+'=\d{1,9}"
-_MESH = re.compile(
+_MESH_PATTERN = re.compile(
     rf"replica_groups=mesh\[(?P<mesh>{_ONE_EXTENT}(?:,{_ONE_EXTENT}){{0,63}})\]"
     rf"(?:, device_ids=\((?P<listed>{_NUMBERS})?(?:\[\d{{1,9}}\]<=)?"
     rf"(?:\[(?P<dims>{_NUMBERS})\](?:T\((?P<axis_order>{_NUMBERS})\))?)?\))?"
     r" *\{(?P<axes>'\w+'(?:,'\w+'){0,63})\}"
 )
-_PAIRS = re.compile(r"source_target_pairs=\{((?:\{\d+,\d+\},?)*)\}")
-_BRACED = re.compile(r"\{([\d,]*)\}")
+_PAIRS_PATTERN = re.compile(r"source_target_pairs=\{((?:\{\d+,\d+\},?)*)\}")
+_BRACES_PATTERN = re.compile(r"\{([\d,]*)\}")
 _EXTENT, _AXIS = re.compile(r"'(\w+)'=(\d+)"), re.compile(r"'(\w+)'")
 
 
@@ -253,9 +253,9 @@ def rank_groups_of_line(line: str) -> RankGroups | None:
     Returns None if the line has no groups, or groups of different sizes. The line may come from an
     unknown source and have huge numbers, so groups are counted, not expanded.
     """
-    listed = _LISTED.search(line)
+    listed = _LISTED_GROUPS_PATTERN.search(line)
     if listed is not None:
-        sizes = {len(_whole_numbers(text)) for text in _BRACED.findall(listed[1])}
+        sizes = {len(_whole_numbers(text)) for text in _BRACES_PATTERN.findall(listed[1])}
         has_common_size = len(sizes) == 1 and 0 not in sizes
         return RankGroups(listed[1].count("{"), sizes.pop()) if has_common_size else None
     _, _, size = _group_layout_of(line) or ((), (), RankGroups(0, 0))
@@ -269,9 +269,9 @@ def replica_groups_of(line: str, ranks: int) -> tuple[tuple[int, ...], ...] | No
     group of all `ranks` ranks. Returns None if the line has no groups, a mesh that does not have
     each rank once, or a part of an axis.
     """
-    listed = _LISTED.search(line)
+    listed = _LISTED_GROUPS_PATTERN.search(line)
     if listed is not None:
-        groups = tuple(_whole_numbers(text) for text in _BRACED.findall(listed[1]))
+        groups = tuple(_whole_numbers(text) for text in _BRACES_PATTERN.findall(listed[1]))
         return groups if any(groups) else (tuple(range(ranks)),)
     layout = _group_layout_of(line)
     if layout is None:
@@ -308,7 +308,7 @@ def _mesh_ranks_in_hlo(line: str, rank_count: int) -> Sequence[int]:
     The ranks are 0, 1, 2 and so on if the line does not name them. The result is empty if the line
     names another number of ranks than `rank_count`.
     """
-    mesh = _MESH.search(line)
+    mesh = _MESH_PATTERN.search(line)
     if mesh is None or not (mesh["listed"] or mesh["dims"]):
         return range(rank_count)
     dims = _whole_numbers(mesh["dims"] or "")
@@ -338,7 +338,7 @@ def _group_layout_of(line: str) -> tuple[tuple[int, ...], tuple[int, ...], RankG
         and size of the groups into which the transposed array is cut.
 
     """
-    iota, mesh = _IOTA.search(line), _MESH.search(line)
+    iota, mesh = _IOTA_GROUPS_PATTERN.search(line), _MESH_PATTERN.search(line)
     if iota is not None:
         dims = _whole_numbers(iota["dims"])
         axis_order = _axis_order(iota["axis_order"], dims)
@@ -359,8 +359,10 @@ def source_target_pairs_of(line: str) -> tuple[tuple[int, ...], ...] | None:
 
     Returns None if the line lists no pairs.
     """
-    match = _PAIRS.search(line)
-    return tuple(_whole_numbers(text) for text in _BRACED.findall(match[1])) if match else None
+    match = _PAIRS_PATTERN.search(line)
+    return (
+        tuple(_whole_numbers(text) for text in _BRACES_PATTERN.findall(match[1])) if match else None
+    )
 
 
 def _whole_numbers(text: str) -> tuple[int, ...]:

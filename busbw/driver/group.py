@@ -337,9 +337,9 @@ def _merge_probes(probes: Sequence[Probe], launch: LaunchId) -> Probe | Failure:
 
     Returns a Failure of the kind WRONG_WORLD if versions or devices differ between processes.
     """
-    first = _probe_features(probes[0])
+    first = _properties_of_probe(probes[0])
     for index, probe in enumerate(probes):
-        features = _probe_features(probe)
+        features = _properties_of_probe(probe)
         names = [name for name in first | features if first.get(name) != features.get(name)]
         if names:
             message = (
@@ -352,7 +352,7 @@ def _merge_probes(probes: Sequence[Probe], launch: LaunchId) -> Probe | Failure:
     )
 
 
-def _probe_features(probe: Probe) -> dict[str, object]:
+def _properties_of_probe(probe: Probe) -> dict[str, object]:
     """Return the versions and device properties that must be equal in all processes, by name."""
     devices = {
         f"{devices.device.value} {name}": value

@@ -72,7 +72,7 @@ MAX_REASON_CHARACTERS = 300
 
 # The line that a library, the compiler, the C++ or C run time, or the loader writes when it ends a
 # process. The first such line of a log has the cause; later ones are consequences.
-_FATAL_LINE = re.compile(
+_FATAL_LINE_PATTERN = re.compile(
     r"""
     ^F\d{4}\ [\d:.]+\ +\d+\ \S+\]       # Abseil: F1128 00:21:15.676642   26247 client.h:80] ...
     | ^[\d-]+\ [\d:.]+:\ F\ \S+\]       # TensorFlow: 2026-11-28 00:21:15.676642: F tensor.cc:1] ...
@@ -91,19 +91,19 @@ _FATAL_LINE = re.compile(
     """,
     re.VERBOSE,
 )
-_PYTHON_FATAL = re.compile(r"^Fatal Python error: ")
+_PYTHON_FATAL_PATTERN = re.compile(r"^Fatal Python error: ")
 _TRACEBACK = "Traceback (most recent call last):\n"
-_THREAD_LINE = re.compile(
+_THREAD_LINE_PATTERN = re.compile(
     r"^(?:(?P<current>Current t)|T)hread 0x\w+ .*\(most recent call first\):$", re.MULTILINE
 )
-_FRAME_LINE = re.compile(
+_FRAME_LINE_PATTERN = re.compile(
     r' *File "(?:.*/)?(?P<file>[^"]+)", line (?P<line>\d+) in (?P<function>.+)'
 )
 # The date, the time and the thread at the beginning of a line differ between launches, so they are
 # removed: equal reasons must be equal texts.
-_LINE_PREFIX = re.compile(r"^(?:F\d{4} [\d:.]+ +\d+|[\d-]+ [\d:.]+: F) ")
+_LINE_PREFIX_PATTERN = re.compile(r"^(?:F\d{4} [\d:.]+ +\d+|[\d-]+ [\d:.]+: F) ")
 # A framework whose allocator fails may abort or crash with SIGSEGV. Its log then has such words.
-_OUT_OF_MEMORY = re.compile(
+_OUT_OF_MEMORY_PATTERN = re.compile(
     r"ran out of memory|[Oo]ut of memory|OOM when allocating|bad_alloc|Cannot allocate memory"
 )
 
@@ -161,7 +161,7 @@ def _classify(worker_exit: WorkerExit) -> tuple[FailureKind, str, OutOfMemoryDet
         )
     if code == -signal.SIGKILL:
         return FailureKind.KILLED, "the worker was killed (SIGKILL)", None
-    if code != 0 and _OUT_OF_MEMORY.search(f"{worker_exit.reason}\n{worker_exit.log}"):
+    if code != 0 and _OUT_OF_MEMORY_PATTERN.search(f"{worker_exit.reason}\n{worker_exit.log}"):
         return (
             FailureKind.OUT_OF_MEMORY,
             "the framework ran out of memory and died",
@@ -181,13 +181,13 @@ def reason_in_log(log: str) -> str:
     last traceback, the function that Python's current thread was running, or the last line. If the
     line has more than MAX_REASON_CHARACTERS characters, `` ... `` replaces its middle.
     """
-    line = _LINE_PREFIX.sub("", _reason_line(log)).strip()
+    line = _LINE_PREFIX_PATTERN.sub("", _reason_line(log)).strip()
     half = MAX_REASON_CHARACTERS // 2
     return line if len(line) <= MAX_REASON_CHARACTERS else f"{line[:half]} ... {line[-half:]}"
 
 
 def _reason_line(log: str) -> str:
-    if fatal := _first_matching_line(_FATAL_LINE, log):
+    if fatal := _first_matching_line(_FATAL_LINE_PATTERN, log):
         return fatal
     _, is_traceback, frames = log.rpartition(_TRACEBACK)
     # The lines on the frames of a traceback are indented; the line of the exception is not.
@@ -195,7 +195,7 @@ def _reason_line(log: str) -> str:
     if is_traceback and raised:
         return raised[0]
     place = _innermost_call(log)
-    if fatal := _first_matching_line(_PYTHON_FATAL, log):
+    if fatal := _first_matching_line(_PYTHON_FATAL_PATTERN, log):
         return f"{fatal} {place}"
     return place or log.strip().rpartition("\n")[2]
 
@@ -210,9 +210,9 @@ def _innermost_call(log: str) -> str:
     The function is read from a stack of calls that Python's faulthandler printed into `log`. The
     text is empty if the log has no such stack.
     """
-    threads = list(_THREAD_LINE.finditer(log))
+    threads = list(_THREAD_LINE_PATTERN.finditer(log))
     if not threads:
         return ""
     current = next((thread for thread in threads if thread["current"]), threads[-1])
-    frame = _FRAME_LINE.match(log, current.end() + 1)
+    frame = _FRAME_LINE_PATTERN.match(log, current.end() + 1)
     return f"in {frame['function']} ({frame['file']}, line {frame['line']})" if frame else ""

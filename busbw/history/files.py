@@ -172,7 +172,7 @@ def comparable_sessions(lines: Iterable[HistoryLine], series: SeriesKey) -> list
 
 # A year of daily sessions with a thousand cases needs half as many bytes.
 MAX_FILE_BYTES = 1 << 30
-_YEAR_FILE = re.compile(r"[0-9]{4}\.jsonl")
+_YEAR_FILE_PATTERN = re.compile(r"[0-9]{4}\.jsonl")
 
 
 class HistoryError(Exception):
@@ -261,7 +261,7 @@ def _read_lines(path: Path) -> list[HistoryLine]:
 
     Raises HistoryError if the file cannot be read, has an invalid line, or is not named for a year.
     """
-    if not _YEAR_FILE.fullmatch(path.name):
+    if not _YEAR_FILE_PATTERN.fullmatch(path.name):
         raise HistoryError(f"{path}: expected a file named for a year, such as 2026.jsonl")
     numbers: dict[bytes, int] = {}
     for number, text in enumerate(_read_content(path).split(b"\n"), 1):

@@ -144,13 +144,14 @@ def build_machine_history(
     merge_within: timedelta = timedelta(0),
     acknowledged_changes: Sequence[AcknowledgedChange] = (),
 ) -> MachineHistory:
-    """Build the history of one machine from its lines.
+    """Build the history of one machine from the lines of its history files.
 
     Args:
         folder: The name of the machine: its folder below the folder of the history.
         lines: The lines of the machine, oldest first.
-        merge_within: Sessions that began within this time of each other count as a single session.
-        acknowledged_changes: The acknowledged changes, whose reasons the changes of levels get.
+        merge_within: Sessions that began within this duration of each other count as one session.
+        acknowledged_changes: The acknowledged changes. A change of a level that matches one of them
+            gets its reason.
 
     """
     by_series: dict[SeriesKey, dict[Case, list[HistoryLine]]] = {}

@@ -257,15 +257,17 @@ def _select_cases(
 
 
 def cases_decided_by_first_launch(assessment: Assessment) -> Iterator[Case]:
-    """Yield the cases that the first launch decides as PASS, so that they need no more launches.
+    """Yield the cases that need no more launches, because their first launch is clearly a PASS.
 
-    `assessment` has one launch of each case. A case is decided if the loss of this launch is at
-    most the fraction `policy.AUTO_LIMIT_SHARE` of the limit. A case needs more launches
+    `assessment` has one launch of each case. A launch is clearly a PASS if its log ratio is at most
+    the fraction `policy.AUTO_LIMIT_SHARE` of the limit. Nevertheless a case needs more launches
 
-    - if the case or its framework has a loss, or may have a loss,
-    - if the case is faster, or the level of the case has too few sessions,
-    - in a session that is noisier than usual, or
-    - in each `policy.AUTO_WHOLE_SESSION_INTERVAL`-th session.
+    - if the case or its framework has, or had in the last session, a loss over several sessions,
+    - if the framework as a whole comes near its limit,
+    - if the case seems faster, or if its level has too few sessions.
+
+    No case is yielded in a session that is noisier than usual, and in each
+    `policy.AUTO_WHOLE_SESSION_INTERVAL`-th session.
     """
     history = assessment.history
     is_whole = history.session_count % AUTO_WHOLE_SESSION_INTERVAL == 0

@@ -88,7 +88,7 @@ class Injection:
 
 
 # The text of a LaunchId with the number of a round. Logs and results have it.
-_LAUNCH = re.compile(
+_LAUNCH_PATTERN = re.compile(
     r"(?P<round>\d+)\.(?P<framework>[^.]*)"
     r"(?:\.(?!again\b)(?P<part>[^.\d][^.]*))?(?:\.(?P<attempt>\d+))?"
     r"(?:\.(?P<again>again))?(?:\.(?P<member>[^.]+))?"
@@ -126,7 +126,7 @@ class LaunchId:
         If `text` has another form than the text of a LaunchId, the result has only a `name`,
         `text`.
         """
-        match = _LAUNCH.fullmatch(text)
+        match = _LAUNCH_PATTERN.fullmatch(text)
         if match is None:
             return cls(name=text)
         launch = cls(

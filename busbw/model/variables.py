@@ -29,7 +29,7 @@ _UNRECORDED_PREFIXES = ("TF_CONFIG", "TF_CLI_", "TF_VAR_")
 _PRELOAD = "LD_PRELOAD"
 
 # A variable with one of these words in its name may hold a secret.
-_SECRET = re.compile("TOKEN|KEY|SECRET|PASS|CRED|AUTH", re.IGNORECASE)
+_SECRET_PATTERN = re.compile("TOKEN|KEY|SECRET|PASS|CRED|AUTH", re.IGNORECASE)
 # Shorter values would mask ordinary words of a log.
 _MIN_SECRET_CHARACTERS = 8
 
@@ -37,7 +37,7 @@ _MIN_SECRET_CHARACTERS = 8
 _HOMES = r"(?:/[\w.+-]+)*?/(?:home|Users)/[^/\s:;,='\"()]+|(?<![\w.~-])/root"
 _HOME_END = r"(?=$|[/\s:;,='\"()])"
 
-_URL_CREDENTIALS = re.compile(r"(?<=://)[^\s/'\"<>]+(?=@)")
+_URL_CREDENTIALS_PATTERN = re.compile(r"(?<=://)[^\s/'\"<>]+(?=@)")
 _MASK = "***"
 
 # The variable of glibc's settings, and the setting for huge pages.
@@ -99,9 +99,9 @@ def recorded_variables(environment: Mapping[str, str], home: str) -> dict[str, s
         or (name.startswith(_RECORDED_PREFIXES) and not name.startswith(_UNRECORDED_PREFIXES))
     ]
     return {
-        name: shorten_homes(_URL_CREDENTIALS.sub(_MASK, environment[name]), home)
+        name: shorten_homes(_URL_CREDENTIALS_PATTERN.sub(_MASK, environment[name]), home)
         for name in names
-        if not _SECRET.search(name)
+        if not _SECRET_PATTERN.search(name)
     }
 
 
@@ -132,12 +132,12 @@ def without_secrets(text: str, environment: Mapping[str, str], home: str) -> str
     Values of secret variables in `environment`, and user names and passwords in URLs, become
     ``***``. `home` and other home directories become ``~``.
     """
-    values = {value.strip() for name, value in environment.items() if _SECRET.search(name)}
+    values = {value.strip() for name, value in environment.items() if _SECRET_PATTERN.search(name)}
     # If a secret contains another secret, the longer secret is replaced first.
     for secret in sorted(values, key=len, reverse=True):
         if len(secret) >= _MIN_SECRET_CHARACTERS:
             text = text.replace(secret, _MASK)
-    return shorten_homes(_URL_CREDENTIALS.sub(_MASK, text), home)
+    return shorten_homes(_URL_CREDENTIALS_PATTERN.sub(_MASK, text), home)
 
 
 def expand_homes(text: str, home: str) -> str:

@@ -129,7 +129,7 @@ def percent_text(fraction: float) -> str:
 
 # Spreadsheets read a text that begins with one of these characters as a formula. A number such as
 # -1.5 is no formula.
-_FORMULA = re.compile(r"[=@\t]|[+-](?!(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$)", re.IGNORECASE)
+_FORMULA_PATTERN = re.compile(r"[=@\t]|[+-](?!(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$)", re.IGNORECASE)
 _NOTE_INDENT = " " * 10
 
 
@@ -210,7 +210,7 @@ def _csv_cell(value: object) -> object:
     if not isinstance(value, str):
         return value
     text = wire.escape_unprintable(value)
-    return f"'{text}" if _FORMULA.match(text) else text
+    return f"'{text}" if _FORMULA_PATTERN.match(text) else text
 
 
 RENDERERS: Mapping[str, Callable[[Table], list[TextLine]]] = {

@@ -92,7 +92,7 @@ def resolve_cases(
             jobs = {spec: _add_stored_times(options, job) for spec, job in jobs.items()}
             if options.writes_baselines:
                 check_writable(options.baselines, [(job.key, job.case) for job in jobs.values()])
-            levels = read_levels(collected_session, keys, POLICIES[machine.target.device])
+            levels = read_earlier_sessions(collected_session, keys, POLICIES[machine.target.device])
     widest = max(keys, key=lambda key: key.ranks, default=None)
     return convert_to(
         MeasuredSession,
@@ -185,7 +185,7 @@ def _add_stored_times(options: Options, job: TimedJob) -> TimedJob:
     )
 
 
-def read_levels(
+def read_earlier_sessions(
     collected_session: CollectedSession, keys: Sequence[EnvironmentKey], policy: Policy
 ) -> dict[EnvironmentKey, EarlierSessions]:
     """Return the EarlierSessions of each environment key in `keys` that has baselines.
@@ -193,11 +193,11 @@ def read_levels(
     Raises BaselineError, HistoryError or OSError if files of baselines or of the history cannot be
     read, or have a session in the future.
     """
-    levels = {key: _read_levels_of_machine(collected_session, key, policy) for key in keys}
+    levels = {key: _read_earlier_sessions(collected_session, key, policy) for key in keys}
     return {key: value for key, value in levels.items() if value is not None}
 
 
-def _read_levels_of_machine(
+def _read_earlier_sessions(
     collected_session: CollectedSession, key: EnvironmentKey, policy: Policy
 ) -> EarlierSessions | None:
     """Read the baselines and the history of the machine `key`, and return its EarlierSessions.

@@ -90,9 +90,9 @@ def run_session(
 def _fail_all_cases(
     collected_session: CollectedSession, reason: str, outcome: Outcome
 ) -> JudgedSession:
-    """Return the JudgedSession of a session without a machine: every case fails with `outcome`.
+    """Return the JudgedSession of a session that could not measure: all cases get `outcome`.
 
-    `reason` is the text of all verdicts.
+    `reason`, such as a lost host, is the text of the session's verdict and of each case's verdict.
     """
     return JudgedSession(
         observations=collected_session,

@@ -8,8 +8,8 @@ from busbw.session.option import HOSTS_GROUP, Option, argument_type, expand_home
 
 # The value of --host-env with which no variables are copied.
 _NO_VARIABLES = "none"
-_PYTHON_NAME = re.compile(r"(?!-)[A-Za-z0-9_.~+/-]{1,500}")
-_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PYTHON_NAME_PATTERN = re.compile(r"(?!-)[A-Za-z0-9_.~+/-]{1,500}")
+_VARIABLE_NAME_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @argument_type
@@ -32,7 +32,7 @@ def _parse_python(text: str) -> str:
 
     Raises ValueError if `text` has characters that a shell could misread, such as spaces.
     """
-    if not _PYTHON_NAME.fullmatch(text):
+    if not _PYTHON_NAME_PATTERN.fullmatch(text):
         raise ValueError(f"expected a command or a path without spaces, got {text!r}")
     return text
 
@@ -49,7 +49,7 @@ def parse_variables(text: str) -> frozenset[str]:
         else frozenset()
     )
     for name in sorted(names):
-        if not _VARIABLE_NAME.fullmatch(name):
+        if not _VARIABLE_NAME_PATTERN.fullmatch(name):
             raise ValueError(f"expected names of variables, or {_NO_VARIABLES}, got {name!r}")
     return names
 

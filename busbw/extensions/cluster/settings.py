@@ -92,7 +92,7 @@ def _split_names(text: str) -> tuple[str, ...]:
 _TPU_SLICE = "tpu"
 
 # The name of a host must not be read as an option by ssh, or as more than a word by a shell.
-_HOST_NAME = re.compile(r"(?!-)[A-Za-z0-9_.@:%/\[\]-]{1,255}")
+_HOST_NAME_PATTERN = re.compile(r"(?!-)[A-Za-z0-9_.@:%/\[\]-]{1,255}")
 
 
 def hosts_of(values: Mapping[str, Any], environment: Mapping[str, str]) -> RemoteHosts | None:
@@ -131,7 +131,7 @@ def parse_hosts(text: str) -> tuple[str, ...]:
     else:
         hosts = tuple(host.strip() for host in text.split(","))
     for host, times in Counter(hosts).items():
-        if not _HOST_NAME.fullmatch(host):
+        if not _HOST_NAME_PATTERN.fullmatch(host):
             raise ValueError(f"expected hosts that ssh connects to, got {host[:100]!r}")
         if times > 1:
             raise ValueError(

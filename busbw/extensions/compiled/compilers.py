@@ -74,7 +74,7 @@ def compile_cache_folder(options: Options) -> Path | None:
     return folder
 
 
-def compiler_worker_specs(options: Options) -> dict[str, WorkerSpec]:
+def prepare_compiler_worker_specs(options: Options) -> dict[str, WorkerSpec]:
     """Return the WorkerSpec that starts the workers of each compiler, by the compiler's label.
 
     The versions of libtpu that --libtpu names are downloaded first, if necessary. Raises UsageError

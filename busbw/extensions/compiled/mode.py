@@ -34,7 +34,7 @@ from .compilers import (
     ParallelCompiler,
     compile_cache_folder,
     compiler_labels,
-    compiler_worker_specs,
+    prepare_compiler_worker_specs,
 )
 from .judge import CompileJudgingSettings, judge_compiled_case, judge_compiled_session
 from .results import compiled_tables, compiled_verdicts, results_json
@@ -132,7 +132,10 @@ def _tables_of(judged_session: JudgedSession, verbose: bool) -> TablesAndLegend:
 
 
 def _junit_properties(verdict: Verdict, judged_session: JudgedSession | None) -> dict[str, object]:
-    """Return the properties of a case in the JUnit XML file, by name; unknown values are None."""
+    """Return the properties of a case in the JUnit XML file, by name; unknown values are None.
+
+    `judged_session` is not used, because the verdict has all properties of a compiled case.
+    """
     program = verdict.program if isinstance(verdict, CompiledVerdict) else None
     return {
         "outcome": verdict.outcome.value,
@@ -157,7 +160,7 @@ def compile_and_judge(
     options = collected_session.options
     parallel_compiler = ParallelCompiler(
         executor=executor,
-        worker_specs=compiler_worker_specs(options),
+        worker_specs=prepare_compiler_worker_specs(options),
         worker_count=len(os.sched_getaffinity(0)),
         timeout_s=options.case_timeout,
         cache=compile_cache_folder(options),

@@ -126,7 +126,7 @@ TOPOLOGY_SETS = {
     "gpu": _HOSTS_OF_8_GPUS,
 }
 
-_GPU_LAYOUT = re.compile(r"(?:(?P<hosts>[1-9]\d?)x)?(?P<each>[1-9]\d?)")
+_GPU_LAYOUT_PATTERN = re.compile(r"(?:(?P<hosts>[1-9]\d?)x)?(?P<each>[1-9]\d?)")
 
 
 def parse_topologies(text: str) -> tuple[Topology, ...]:
@@ -178,7 +178,7 @@ def _gpu_topology(name: str, gpu: Gpu, layout: str) -> Topology:
     `layout` is the number of GPUs in a host, such as ``8``, or hosts x GPUs, such as ``2x8``.
     Raises ValueError for any other text, and for a number of GPUs that is too small or too large.
     """
-    match = _GPU_LAYOUT.fullmatch(layout)
+    match = _GPU_LAYOUT_PATTERN.fullmatch(layout)
     hosts, ranks_per_host = (int(match["hosts"] or 1), int(match["each"])) if match else (0, 0)
     if not 1 <= ranks_per_host <= gpu.max_gpus_per_host or hosts * ranks_per_host < 2:
         raise ValueError(

@@ -229,7 +229,7 @@ _INTRA_MB_PER_S = (306.5, 427.75, 63.0, 1082.125, 181.125, 159.625, 65.625, 22.8
 
 # Bytes per second in one direction. Vendors state the sum of both directions for NVLink, so half of
 # it is used.
-LINK_BYTES_PER_S: Mapping[str, float] = {
+BYTES_PER_S_OF_LINK: Mapping[str, float] = {
     "nvlink-1": 4 * 40e9 / 2,
     "nvlink-2": 6 * 50e9 / 2,
     "nvlink-3": 12 * 50e9 / 2,
@@ -243,7 +243,7 @@ LINK_BYTES_PER_S: Mapping[str, float] = {
     **{f"measured-inter-{i}": rate * 1e6 for i, rate in enumerate(_INTER_MB_PER_S, 1)},
 }
 
-_NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)([A-Za-z/]*)", re.ASCII)
+_QUANTITY_PATTERN = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)([A-Za-z/]*)", re.ASCII)
 _DECIMAL_FACTORS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _BINARY_FACTORS = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
 _BYTES_OF_UNIT = {
@@ -268,7 +268,7 @@ def _parse_quantity(
     form, an unknown unit, and a result below `minimum` or above 10^18. The message says that
     `description` was expected.
     """
-    match = _NUMBER.fullmatch(text)
+    match = _QUANTITY_PATTERN.fullmatch(text)
     value = float(match[1]) * factors_by_unit.get(match[2], -1.0) if match else -1.0
     if not minimum <= value <= _MAX_NUMBER:
         raise argparse.ArgumentTypeError(f"expected {description}, got {text[:60]!r}")
@@ -297,10 +297,10 @@ def parse_time(text: str) -> float:
 def parse_link(text: str) -> Link:
     """Parse a link: a name or a rate and, optionally, a latency (else 0), as in ``125MB/s,5us``."""
     name, comma, latency = text.partition(",")
-    expected = f"a rate such as 125MB/s or 10Gbit/s, or a link of {', '.join(LINK_BYTES_PER_S)}"
+    expected = f"a rate such as 125MB/s or 10Gbit/s, or a link of {', '.join(BYTES_PER_S_OF_LINK)}"
     return Link(
         name=name,
-        bytes_per_s=LINK_BYTES_PER_S.get(name.lower())
+        bytes_per_s=BYTES_PER_S_OF_LINK.get(name.lower())
         or _parse_quantity(name, _BYTES_PER_S_OF_UNIT, expected),
         latency_s=_parse_quantity(latency, _SECONDS_OF_UNIT, "a latency such as 5us", minimum=0.0)
         if comma

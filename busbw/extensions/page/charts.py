@@ -30,7 +30,7 @@ _PNG_CHUNK = b"tEXtSoftware\x00" + _WRITER.encode()
 _PNG_HEAD_BYTES = 8 + 25
 _MAX_TEXT_CHARACTERS = 600
 # A screen reader reads the description of a chart. The parts of a chart have no role of their own.
-_ROLES_OF_PARTS = re.compile(r' (?:aria-[a-z]+|role)="[^"]*"')
+_ROLES_OF_PARTS_PATTERN = re.compile(r' (?:aria-[a-z]+|role)="[^"]*"')
 # The keys that rows of a chart may have, in the order of the columns of the table.
 _ROW_KEYS = ("series", "row", "x", "x2", "y", "reference", "low", "high", "bin", "remark")
 ChartRow: TypeAlias = Mapping[str, Any]
@@ -110,7 +110,7 @@ _PAYLOAD_LABEL_EXPRESSION = (
 _OUTCOME_COLORS = {"OUT_OF_MEMORY": MUTED, "FAILED": _FAILED_COLOR}
 # The points of a curve are not drawn if a curve has more of them, since they would hide each other.
 _MAX_POINTS = 60
-_MAX_LISTED_PLACES = 4
+_MAX_LISTED_X_VALUES = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -172,7 +172,7 @@ class Chart:
             if row.get("remark"):
                 places_by_remark.setdefault(row["remark"], {})[self._value_text(row["x"])] = None
         texts += [
-            f"{remark} at {', '.join(shorten_list(list(places), _MAX_LISTED_PLACES, 'place'))}"
+            f"{remark} at {', '.join(shorten_list(list(places), _MAX_LISTED_X_VALUES, 'place'))}"
             for remark, places in places_by_remark.items()
         ]
         return f"{self.title}. {self.headings['y']}: {'; '.join(texts)}."
@@ -273,11 +273,15 @@ class CurveChart(Chart):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HeatMap(Chart):
-    """A chart of cells over time, whose colors show ratios of times.
+    """A chart with a colored cell for each case and period of time; colors show ratios of times.
 
-    Each of `rows` is a cell, from the moment `x` to the moment `x2`. Each series is a block of
-    lines, and `row` is the name of the cell's line. The `bin` of a cell is the range of its ratio
-    or, without a ratio, an outcome. `bins` are all ranges of ratios, the fastest first.
+    Each item of `rows` describes a cell, which extends from the moment `x` to the moment `x2`. Its
+    `series` names the heat map, and its `row` names the line in this heat map. Its `bin` is the
+    range that contains the ratio of the cell or, if the cell has no ratio, an outcome.
+
+    Attributes:
+        bins: All ranges of ratios, the fastest first.
+
     """
 
     bins: Sequence[str]
@@ -324,12 +328,13 @@ def draw_svg(chart: Chart, *, has_style: bool = True) -> str:
     label = escape(_sanitize(chart.description, 2000))
     head += f' {_SVG_WRITER_ATTRIBUTE} role="img" aria-label="{label}">'
     style = f"<style>{dark_style_sheet()}</style>" if has_style else ""
-    return head + style + _ROLES_OF_PARTS.sub("", body)
+    return head + style + _ROLES_OF_PARTS_PATTERN.sub("", body)
 
 
 def draw_png(chart: Chart) -> bytes:
-    """Draw a chart as PNG, twice as wide and high in pixels as the SVG, and marked as busbw's file.
+    """Return a chart as a PNG file, with twice the width and height in pixels of the SVG file.
 
+    An invisible chunk of the file says that busbw drew the chart (`is_drawn_chart` finds it).
     Raises DrawingError if a library is missing or refuses the chart.
     """
     content: bytes = _render(chart, "png", scale=2)

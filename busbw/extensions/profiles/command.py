@@ -40,7 +40,7 @@ from .recordings import (
 # The suffixes of files of a recording. The last format is the best, because profilers leave later
 # events out of files in the other formats.
 _SUFFIXES = ("trace.json", "trace.json.gz", XPLANE_SUFFIX)
-_DEVICE_PLANE = re.compile(r"^/device:(?:TPU|GPU):(\d{1,9})$")
+_DEVICE_PLANE_PATTERN = re.compile(r"^/device:(?:TPU|GPU):(\d{1,9})$")
 # The names of folders in the project "TPU_All_reduce" (2019), which measured TPU v2. In these names
 # scale16 is 16M, and scale-16 is 1M / 16.
 _TPU_V2_FOLDER = re.compile(
@@ -195,7 +195,7 @@ def bandwidth_cells(
                 devices |= {
                     f"{host}/{number}"
                     for event in events
-                    for number in _DEVICE_PLANE.findall(event.plane)
+                    for number in _DEVICE_PLANE_PATTERN.findall(event.plane)
                 }
             except ValueError as error:
                 hint = " (--size-limit)" if isinstance(error, TooLargeError) else ""

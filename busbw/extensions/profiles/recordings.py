@@ -32,7 +32,7 @@ MAX_JSON_VALUES = 20_000_000
 UNKNOWN_KIND = "collective of unknown kind"
 # The names of collectives, of which only the letters are compared. They are names of instructions
 # (XLA), primitives (JAX), nodes (TensorFlow), kernels (NCCL) and operations (PyTorch).
-_COLLECTIVE_NAME = re.compile(
+_COLLECTIVE_NAME_PATTERN = re.compile(
     r"(?:(?P<all_reduce>allreduce|crossreplicasum|psum|pmax|pmin|collectivereduce)"
     r"|(?P<all_gather>allgather|collectivegather)"
     r"|(?P<reduce_scatter>(?:all)?reducescatter|psumscatter|collectivereducescatter)"
@@ -41,7 +41,7 @@ _COLLECTIVE_NAME = re.compile(
     r"(?:v|base|invariant|coalesced|into|tensor|cloned?|remat|inmegacore|fusion|call|start|done)*"
 )
 # A kernel of NCCL or RCCL. Its name contains the collective, except for generic kernels.
-_NCCL_KERNEL_NAME = re.compile(
+_NCCL_KERNEL_NAME_PATTERN = re.compile(
     r"nccl\w*Kernel\w*_Generic|mscclKernel"
     r"|nccl(?:\w*Kernel(?:Debug)?_)?(?P<op>[A-Z][a-z]+[A-Z][a-z]+)"
 )
@@ -210,7 +210,7 @@ def _read_kernel_collective(event: ProfileEvent) -> tuple[str, int, RankGroups |
     None. The arguments that the recording has for the kernel take precedence over the kernel's
     name.
     """
-    kernel = _NCCL_KERNEL_NAME.match(event.name[:80])
+    kernel = _NCCL_KERNEL_NAME_PATTERN.match(event.name[:80])
     stats = event.stats
     kind = _first_collective_kind(
         stats.get("Collective name"), stats.get("hlo_op"), kernel and kernel["op"]
@@ -253,5 +253,10 @@ def _first_collective_kind(*candidate_names: object) -> str:
     """
     letters = (re.sub("[^a-z]", "", str(name).lower()) for name in candidate_names)
     return next(
-        (str(match.lastgroup) for match in map(_COLLECTIVE_NAME.fullmatch, letters) if match), ""
+        (
+            str(match.lastgroup)
+            for match in map(_COLLECTIVE_NAME_PATTERN.fullmatch, letters)
+            if match
+        ),
+        "",
     )

@@ -274,8 +274,8 @@ def _dtype_to_measure(use: CollectiveUse, axis_count: int) -> str:
     return dtype
 
 
-_GROUPS_OR_PAIRS = re.compile(r"(?:replica_groups|source_target_pairs)=\{(\{[\d,{}]*\})\}")
-_RANK = re.compile(r"\d+")
+_GROUPS_OR_PAIRS_PATTERN = re.compile(r"(?:replica_groups|source_target_pairs)=\{(\{[\d,{}]*\})\}")
+_RANK_PATTERN = re.compile(r"\d+")
 
 
 def read_hlo_file(path: Path, ranks: int | None = None) -> CollectiveUses:
@@ -316,7 +316,9 @@ def read_hlo_file(path: Path, ranks: int | None = None) -> CollectiveUses:
     # Permutes and groups of unequal sizes may leave ranks out, so that their ranks cannot be
     # counted. But the highest rank that they name exists.
     mentioned_ranks = (
-        int(rank) for part in _GROUPS_OR_PAIRS.findall(text) for rank in _RANK.findall(part)
+        int(rank)
+        for part in _GROUPS_OR_PAIRS_PATTERN.findall(text)
+        for rank in _RANK_PATTERN.findall(part)
     )
     highest = max(mentioned_ranks, default=-1) + 1
     max_ranks = max(stated_ranks or grouped_ranks, grouped_ranks, highest)

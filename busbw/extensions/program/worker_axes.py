@@ -30,7 +30,7 @@ Groups: TypeAlias = "tuple[tuple[int, ...], ...]"
 # Groups without a common size, and groups that were lost: a compiler lists the groups even if they
 # hold all ranks, but a jaxlib that is too new for the compiler's output prints an empty list. Empty
 # braces alone mean a group of all ranks.
-_UNREADABLE_GROUPS = re.compile(
+_UNREADABLE_GROUPS_PATTERN = re.compile(
     r"replica_groups=(?:(?!\{\}|\{\{\}\})\S|\{\}.*\buse_global_device_ids=true)"
 )
 
@@ -67,7 +67,7 @@ class MeshAxes:
             is_small = size.ranks <= MAX_RANKS
             groups = replica_groups_of(hlo_line, size.ranks) if is_small else None
             return size.size, size.groups, self._axes_text(groups or ())
-        if _UNREADABLE_GROUPS.search(hlo_line):
+        if _UNREADABLE_GROUPS_PATTERN.search(hlo_line):
             return 0, 0, ""
         if self.program_ranks is None:
             raise ProgramError(
@@ -140,17 +140,19 @@ def _groups_along(extents: tuple[tuple[str, int], ...], axes: tuple[str, ...]) -
     return machine.group_ranks_along_axes(mesh, "".join(letters[name] for name in axes), ranks)
 
 
-_TABLE = re.compile(r"^(FileNames|FileLocations|StackFrames)\n((?:\d+ .*\n?)*)", re.MULTILINE)
-_FILE = re.compile(r'^(\d+) "(.*)"$', re.MULTILINE)
-_FILE_LOCATION = re.compile(r"^(\d+) \{file_name_id=(\d+) .*?\bline=(\d+)\b", re.MULTILINE)
-_FRAME = re.compile(
+_TABLE_PATTERN = re.compile(
+    r"^(FileNames|FileLocations|StackFrames)\n((?:\d+ .*\n?)*)", re.MULTILINE
+)
+_FILE_PATTERN = re.compile(r'^(\d+) "(.*)"$', re.MULTILINE)
+_FILE_LOCATION_PATTERN = re.compile(r"^(\d+) \{file_name_id=(\d+) .*?\bline=(\d+)\b", re.MULTILINE)
+_FRAME_PATTERN = re.compile(
     r"^(\d{1,9}) \{file_location_id=(\d+)(?: parent_frame_id=(\d{1,9}))?\b", re.MULTILINE
 )
 
-_STACK_FRAME_ID = re.compile(r"\bstack_frame_id=(\d{1,9})\b")
-_SOURCE_LINE = re.compile(r'\bsource_file="([^"]*)" source_line=(\d+)')
+_STACK_FRAME_ID_PATTERN = re.compile(r"\bstack_frame_id=(\d{1,9})\b")
+_SOURCE_LINE_PATTERN = re.compile(r'\bsource_file="([^"]*)" source_line=(\d+)')
 
-_LIBRARIES = re.compile(r"/(?:site|dist)-packages/|/lib/python\d")
+_LIBRARIES_PATTERN = re.compile(r"/(?:site|dist)-packages/|/lib/python\d")
 _SHOWN_PATH_PARTS = 2
 # More than the depth of any Python stack; frames of a damaged text may form a circle.
 _MAX_FRAMES = 1000
@@ -164,13 +166,15 @@ class SourceLines:
     """
 
     def __init__(self, head: str, source_folder: str = "") -> None:
-        tables = dict(_TABLE.findall(head))
-        files = dict(_FILE.findall(tables.get("FileNames", "")))
+        tables = dict(_TABLE_PATTERN.findall(head))
+        files = dict(_FILE_PATTERN.findall(tables.get("FileNames", "")))
         places = {
             number: (files.get(file, ""), line)
-            for number, file, line in _FILE_LOCATION.findall(tables.get("FileLocations", ""))
+            for number, file, line in _FILE_LOCATION_PATTERN.findall(
+                tables.get("FileLocations", "")
+            )
         }
-        frames = _FRAME.findall(tables.get("StackFrames", ""))
+        frames = _FRAME_PATTERN.findall(tables.get("StackFrames", ""))
         # The outermost frame has no parent. In some versions of XLA each parent is printed as its
         # number plus 1; a frame then seems to be its own parent.
         shift = 1 if any(number == parent for number, _, parent in frames) else 0
@@ -186,8 +190,8 @@ class SourceLines:
         The line is the innermost line of the instruction's call stack that is not in a library;
         empty without such a line. `instruction_text` is the HLO of the instruction.
         """
-        places = _SOURCE_LINE.findall(instruction_text)
-        frame = int("".join(_STACK_FRAME_ID.findall(instruction_text)[:1]) or 0)
+        places = _SOURCE_LINE_PATTERN.findall(instruction_text)
+        frame = int("".join(_STACK_FRAME_ID_PATTERN.findall(instruction_text)[:1]) or 0)
         while frame in self._frames and len(places) < _MAX_FRAMES:
             place, frame = self._frames[frame]
             places.append(place)
@@ -204,4 +208,4 @@ class SourceLines:
 
 def is_in_library(file: str) -> bool:
     """Return whether the path `file` belongs to an installed package or to Python."""
-    return _LIBRARIES.search(file) is not None
+    return _LIBRARIES_PATTERN.search(file) is not None

@@ -28,11 +28,11 @@ _UNCOUNTED_OPS = {
     *("parameter", "constant", "get-tuple-element", "tuple", "bitcast", "after-all", "copy"),
     *("partition-id", "replica-id", "opt-barrier", "iota", "broadcast", "send", "recv"),
 }
-_UNCOUNTED_CALL_TARGETS = re.compile(
+_UNCOUNTED_CALL_TARGETS_PATTERN = re.compile(
     r'custom_call_target="(?:PrepareAsyncCall|AllocateBuffer|ConcatBitcast|AsyncCollective)'
 )
-_CHAIN_ID = re.compile(r'\bchain_id="(\d+)"')
-_NUMBER = re.compile(r"\b(?:index=|parameter\()(\d{1,9})\b")
+_CHAIN_ID_PATTERN = re.compile(r'\bchain_id="(\d+)"')
+_NUMBER_PATTERN = re.compile(r"\b(?:index=|parameter\()(\d{1,9})\b")
 _STARTS, _ENDS = '"AsyncCollectiveStart"', '"AsyncCollectiveDone"'
 
 # Instructions whose result is their first operand, unchanged in every element of a tuple.
@@ -70,7 +70,9 @@ def chain_ids_of_starts(module: Module) -> Mapping[str, AbstractSet[str]]:
         name: "".join(instruction.text for instruction in computation)
         for name, computation in module.computations.items()
     }
-    return {name: {*_CHAIN_ID.findall(text)} for name, text in texts.items() if _STARTS in text}
+    return {
+        name: {*_CHAIN_ID_PATTERN.findall(text)} for name, text in texts.items() if _STARTS in text
+    }
 
 
 def is_started_elsewhere(
@@ -88,7 +90,7 @@ def is_started_elsewhere(
             computation starts.
 
     """
-    chain = _CHAIN_ID.search(instruction.text)
+    chain = _CHAIN_ID_PATTERN.search(instruction.text)
     is_started = chain is not None and any(chain[1] in started for started in chains.values())
     return is_started and computation not in chains
 
@@ -115,7 +117,9 @@ def count_hiding_operations(module: Module, computation: str) -> Mapping[str, in
         is_idle = instruction.op in _UNCOUNTED_OPS or instruction.op.endswith(
             ("-start", "-done", "-update")
         )
-        operation_count += not is_idle and not _UNCOUNTED_CALL_TARGETS.search(instruction.text)
+        operation_count += not is_idle and not _UNCOUNTED_CALL_TARGETS_PATTERN.search(
+            instruction.text
+        )
         if step == "start":
             in_progress[name], values[name] = (kind, operation_count), _CarriedCollectives((name,))
         elif step == "update" or instruction.op in _CARRYING_OPS:
@@ -131,7 +135,9 @@ def _collectives_carried_by(
     `operands` are the collectives to which each operand of the instruction refers. An instruction
     that reads a tuple element takes over only the collectives of this element.
     """
-    index = _NUMBER.search(instruction.text) if instruction.op == "get-tuple-element" else None
+    index = (
+        _NUMBER_PATTERN.search(instruction.text) if instruction.op == "get-tuple-element" else None
+    )
     if index is not None and operands and int(index[1]) < len(operands[0].elements):
         return operands[0].elements[int(index[1])]
     if instruction.op in _IDENTITY_OPS and operands:
@@ -153,7 +159,7 @@ def _part_and_kind(module: Module, instruction: Instruction) -> tuple[str, str]:
             for name in instruction.called_computations
             for part in module.computations.get(name, ())
         )
-        chain = "".join(_CHAIN_ID.findall(text)[:1])
+        chain = "".join(_CHAIN_ID_PATTERN.findall(text)[:1])
         return ("start" if _STARTS in text else "done" if _ENDS in text else "fusion", chain)
     kind, _, step = instruction.op.rpartition("-")
     if step == "start" and instruction.is_synchronous:
@@ -161,10 +167,10 @@ def _part_and_kind(module: Module, instruction: Instruction) -> tuple[str, str]:
     return ("start", instruction.op) if instruction.op == "send" else (step, kind)
 
 
-_KNOWN_TURNS = re.compile(r'"known_trip_count":\s*\{\s*"n":\s*"?(\d{1,15})\b')
-_LOOP_COMPUTATIONS = re.compile(r"\b(condition|body)=%?([\w.-]+)")
-_CONSTANT = re.compile(r"\bconstant\((-?\d{1,19}|true|false)\)")
-_DIRECTION = re.compile(r"\bdirection=(\w+)")
+_KNOWN_TURNS_PATTERN = re.compile(r'"known_trip_count":\s*\{\s*"n":\s*"?(\d{1,15})\b')
+_LOOP_COMPUTATIONS_PATTERN = re.compile(r"\b(condition|body)=%?([\w.-]+)")
+_CONSTANT_PATTERN = re.compile(r"\bconstant\((-?\d{1,19}|true|false)\)")
+_DIRECTION_PATTERN = re.compile(r"\bdirection=(\w+)")
 
 # The most instructions that are evaluated to count the turns of a loop, and the first integer that
 # is too large for 64 bits.
@@ -199,7 +205,7 @@ _FUNCTIONS_BY_OP: Mapping[str, Callable[..., Any]] = {
 
 def loop_computations(loop: Instruction) -> dict[str, str]:
     """Return the names of a loop's computations by their roles, ``condition`` and ``body``."""
-    return dict(_LOOP_COMPUTATIONS.findall(loop.unquoted_text))
+    return dict(_LOOP_COMPUTATIONS_PATTERN.findall(loop.unquoted_text))
 
 
 class LoopCounter:
@@ -224,7 +230,7 @@ class LoopCounter:
 
         `loop` is the instruction in `computation` that runs the loop.
         """
-        count = _KNOWN_TURNS.search(loop.text)
+        count = _KNOWN_TURNS_PATTERN.search(loop.text)
         if count is not None:
             return int(count[1])
         self._evaluation_count = 0
@@ -291,18 +297,18 @@ class LoopCounter:
 
         match instruction.op:
             case "constant":
-                word = _CONSTANT.findall(instruction.text)[0]
+                word = _CONSTANT_PATTERN.findall(instruction.text)[0]
                 return int({"true": "1", "false": "0"}.get(word, word))
             case "parameter":
-                return parameter_of(int(_NUMBER.findall(instruction.text)[0]))
+                return parameter_of(int(_NUMBER_PATTERN.findall(instruction.text)[0]))
             case "get-tuple-element":
-                return operand(0)(int(_NUMBER.findall(instruction.text)[0]))
+                return operand(0)(int(_NUMBER_PATTERN.findall(instruction.text)[0]))
             case "tuple":
                 return operand
             case "fusion" | "call":
                 return self._root_value(instruction.called_computations[0], operand)
         names = (
-            _DIRECTION.findall(instruction.text)
+            _DIRECTION_PATTERN.findall(instruction.text)
             if instruction.op == "compare"
             else [instruction.op]
         )

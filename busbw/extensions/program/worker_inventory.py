@@ -39,25 +39,25 @@ from .worker_values import CollectiveUse, CollectiveUses, ProgramError, merge_eq
 _KINDS_BY_HLO_NAME = {collective.hlo_name: collective.name for collective in COLLECTIVES.values()}
 _REDUCE_OPS = {"add": "sum", "maximum": "max", "minimum": "min"}
 
-_ARRAY = re.compile(r"\b(?!token\b)(pred|[a-z]+(\d+)\w*)\[([\d,]*)\]")
-_DTYPE = re.compile(r"(bf|f|s|u|c)(\d+)(\w*)")
+_ARRAY_PATTERN = re.compile(r"\b(?!token\b)(pred|[a-z]+(\d+)\w*)\[([\d,]*)\]")
+_DTYPE_PATTERN = re.compile(r"(bf|f|s|u|c)(\d+)(\w*)")
 _DTYPES = {"bf": "bfloat", "f": "float", "s": "int", "u": "uint", "c": "complex"}
 
 # The largest number of operands in which a source line is searched.
 _MAX_SEARCHED_OPERANDS = 64
 
-_COMPUTATION = re.compile(r"^(?:ENTRY )?%?([\w.-]+) \(.*\{$", re.MULTILINE)
-_CALLED = re.compile(
+_COMPUTATION_PATTERN = re.compile(r"^(?:ENTRY )?%?([\w.-]+) \(.*\{$", re.MULTILINE)
+_CALLED_COMPUTATION_PATTERN = re.compile(
     r"\b(?:calls|to_apply|condition|body|(?:true|false)_computation"
     r"|(?:branch|called)_computations)=(\{[^}]*\}|%?[\w.-]+)"
 )
-_NAME = re.compile(r"[\w.-]+")
+_NAME_PATTERN = re.compile(r"[\w.-]+")
 # Instructions whose brackets contain a value and not the names of operands.
 _OPS_WITHOUT_OPERANDS = ("constant", "parameter", "iota")
-_RANK_COUNTS = re.compile(r"\b(?:num_partitions|replica_count)=(\d{1,9})\b")
-_MESH = re.compile(r"sdy\.mesh @\w+ = <\[(.*?)\]")
-_EXTENT = re.compile(r'"([^"]+)"=(\d+)')
-_BRANCHES = re.compile(
+_RANK_COUNTS_PATTERN = re.compile(r"\b(?:num_partitions|replica_count)=(\d{1,9})\b")
+_MESH_PATTERN = re.compile(r"sdy\.mesh @\w+ = <\[(.*?)\]")
+_EXTENT_PATTERN = re.compile(r'"([^"]+)"=(\d+)')
+_BRANCHES_PATTERN = re.compile(
     r"\b(?:branch_computations|(?:true|false)_computation)=(\{[^}]*\}|%?[\w.-]+)"
 )
 
@@ -84,7 +84,7 @@ def collectives_in_hlo(
 
     """
     try:
-        module, head = read_module(text), _COMPUTATION.split(text, maxsplit=1)[0]
+        module, head = read_module(text), _COMPUTATION_PATTERN.split(text, maxsplit=1)[0]
         lines = text.rstrip().split("\n")
         if not module.entry or not lines[-1].startswith("}"):
             raise ProgramError(
@@ -109,7 +109,7 @@ def mesh_in_stablehlo(stablehlo_text: str) -> dict[str, int]:
     `stablehlo_text` is the text of the program before XLA compiles it. The result is empty if the
     text contains no mesh.
     """
-    texts = map(_EXTENT.findall, _MESH.findall(stablehlo_text))
+    texts = map(_EXTENT_PATTERN.findall, _MESH_PATTERN.findall(stablehlo_text))
     meshes = [{axis: int(extent) for axis, extent in extents} for extents in texts if extents]
     return max(meshes, key=lambda mesh: math.prod(mesh.values()), default={})
 
@@ -120,7 +120,7 @@ def ranks_in_head(head: str) -> int | None:
     `head` is the HLO before the first computation. Returns None if the head contains neither
     number. Raises ProgramError if the product is larger than MAX_RANKS.
     """
-    counts = [int(count) for count in _RANK_COUNTS.findall(remove_quoted_parts(head))]
+    counts = [int(count) for count in _RANK_COUNTS_PATTERN.findall(remove_quoted_parts(head))]
     if math.prod(counts) > MAX_RANKS:
         raise ProgramError(f"it is for {math.prod(counts)} ranks, expected at most {MAX_RANKS}")
     return math.prod(counts) if counts else None
@@ -141,10 +141,10 @@ def check_complete(text: str) -> None:
     """
     called = (
         computation
-        for part in set(_CALLED.findall(remove_quoted_parts(text)))
-        for computation in _NAME.findall(part)
+        for part in set(_CALLED_COMPUTATION_PATTERN.findall(remove_quoted_parts(text)))
+        for computation in _NAME_PATTERN.findall(part)
     )
-    _check_names(_COMPUTATION.findall(text), called)
+    _check_names(_COMPUTATION_PATTERN.findall(text), called)
     for computation, instructions in read_module(text).computations.items():
         roots = sum(instruction.text.startswith("ROOT ") for instruction in instructions)
         if roots != 1:
@@ -224,7 +224,9 @@ class _Inventory:
         if instruction.op == "while":
             return self._uses_of_loop(computation, instruction)
         if instruction.op == "conditional":
-            branches = _NAME.findall(" ".join(_BRANCHES.findall(instruction.unquoted_text)))
+            branches = _NAME_PATTERN.findall(
+                " ".join(_BRANCHES_PATTERN.findall(instruction.unquoted_text))
+            )
             # A single branch runs: a collective runs at most as often as in the branch with the
             # most runs.
             most = merge_equal_uses(
@@ -345,7 +347,7 @@ def _result_arrays(instruction: Instruction) -> list[tuple[str, int]]:
             _numpy_dtype_name(xla_name),
             math.prod(map(int, filter(None, extents.split(",")))) * int(bits or 8) // 8,
         )
-        for xla_name, bits, extents in _ARRAY.findall(instruction.shape)
+        for xla_name, bits, extents in _ARRAY_PATTERN.findall(instruction.shape)
     ]
     count = len(instruction.operands)
     if instruction.op == "send":
@@ -362,7 +364,7 @@ def _numpy_dtype_name(xla_name: str) -> str:
 
     An unknown name is returned unchanged.
     """
-    match = _DTYPE.fullmatch(xla_name)
+    match = _DTYPE_PATTERN.fullmatch(xla_name)
     if match is None:
         return xla_name.replace("pred", "bool")
     letters, bits, form = match.groups()

@@ -145,14 +145,14 @@ def soak(worker: MeasuringWorker, request: Mapping[str, Any]) -> Tally:
     framework = importlib.import_module(f"{__name__}_{module}")
     with framework.prepared_program(backend, case) as program:
         iterations = request_value(request, "iterations", int)
-        comparison = ResultComparison(program, backend.now_s, backend.all_gather, iterations)
-        tally = comparison.compare_results(request_value(request, "seconds", float))
+        comparison = ResultComparer(program, backend.now_s, backend.all_gather, iterations)
+        tally = comparison.run_and_compare(request_value(request, "seconds", float))
     iteration_bytes = case.ranks * collective.output_bytes(case.payload_bytes, case.group_size)
     return replace(tally, compared_bytes=tally.iterations * iteration_bytes)
 
 
 @dataclass
-class ResultComparison:
+class ResultComparer:
     """The comparison of each result of a program with the right result.
 
     Attributes:
@@ -170,7 +170,7 @@ class ResultComparison:
     # The hashes of the right result on each rank, by the number of the input.
     _right_hashes: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
-    def compare_results(self, seconds: float) -> Tally:
+    def run_and_compare(self, seconds: float) -> Tally:
         """Run and compare iterations for `seconds`, or until a process finds a wrong element.
 
         Returns the number and the duration of the iterations, without the compared bytes; equal on

@@ -13,7 +13,7 @@ from jax.sharding import Mesh, PartitionSpec
 
 from busbw.model.case import Case
 from busbw.model.words import DeviceClass
-from busbw.worker.backends.framework import Chain
+from busbw.worker.backends.framework import ChainProgram
 from busbw.worker.backends.jax.backend import JaxBackend
 from busbw.worker.backends.jax.collective import lower_over_mesh
 
@@ -38,7 +38,7 @@ class DeviceHashedProgram(FrameworkSoakProgram):
     So results need not be copied to the host.
     """
 
-    def __init__(self, chain: Chain, mesh: Mesh) -> None:
+    def __init__(self, chain: ChainProgram, mesh: Mesh) -> None:
         super().__init__(chain)
         self._mesh = mesh
         self._hash: Any = None

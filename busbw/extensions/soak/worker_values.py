@@ -19,7 +19,7 @@ import numpy as np
 from busbw.collectives.base import DTYPES
 from busbw.model.case import Case
 from busbw.worker.backends.base import unavailable
-from busbw.worker.backends.framework import Chain, FrameworkBackend
+from busbw.worker.backends.framework import ChainProgram, FrameworkBackend
 from busbw.worker.backends.values import (
     Array,
     ExactValues,
@@ -55,7 +55,7 @@ class FrameworkSoakProgram(SoakProgram):
 
     """
 
-    def __init__(self, chain: Chain) -> None:
+    def __init__(self, chain: ChainProgram) -> None:
         assert isinstance(chain.values, SoakValues)
         self.chain, self.values = chain, chain.values
         self._last_draw = -1
@@ -145,10 +145,10 @@ class SoakValues(ExactValues):
         return np.stack(blocks)
 
     def find_mismatch(self, draw_number: int, results: Mapping[int, Any]) -> str:
-        """Return a text with the first wrong element in `results`; empty if no element is wrong.
+        """Describe the first wrong element in `results`; return "" if no element is wrong.
 
-        `draw_number` is the number of the inputs. `results` maps each rank of this process to its
-        result, a flat array.
+        `draw_number` is the number of the draw with which the program was called. `results` maps
+        each rank of this process to its result, a flat array.
         """
         for rank, result in results.items():
             for begin, part, exact in chunks_with_exact_values(

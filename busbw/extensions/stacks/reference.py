@@ -35,7 +35,7 @@ from busbw.session.options import LockedStack
 from . import uv
 from .uv import StackError, run_command
 
-_DATE_LINE = re.compile("^date = .*$", re.MULTILINE)
+_DATE_LINE_PATTERN = re.compile("^date = .*$", re.MULTILINE)
 _REMEDY = "--update-baselines locks the stack that it accepts"
 
 
@@ -194,7 +194,7 @@ def lock_stack(folder: Path, framework: str, python: str, date: str, *, replaces
         text = _lock_text(framework, python, date)
     except ValueError as error:
         return f"{framework}: its stack is not locked as a reference: {error}"
-    if not text or _DATE_LINE.sub("", before) == _DATE_LINE.sub("", text):
+    if not text or _DATE_LINE_PATTERN.sub("", before) == _DATE_LINE_PATTERN.sub("", text):
         return ""
     storage.write(path, text)
     packages = plural(text.count("[[packages]]"), "package")
@@ -247,7 +247,7 @@ _DESCRIBE_CODE = (
 
 # The installer writes or changes these files, or the files are outside the folder of packages, so
 # they can differ from the files of the wheel.
-_CHANGED_BY_INSTALLER = re.compile(
+_INSTALLER_FILE_PATTERN = re.compile(
     r"\.\./|/|.*\.pyc$"
     r"|[^/]*\.dist-info/(INSTALLER|RECORD|REQUESTED|direct_url\.json|uv_cache\.json)$"
 )
@@ -330,7 +330,7 @@ def hash_of_files(distribution: Distribution) -> str:
     lines = []
     record = distribution.read_text("RECORD") or ""
     for name, recorded, *_ in csv.reader(filter(None, record.splitlines())):
-        if recorded and not _CHANGED_BY_INSTALLER.match(name):
+        if recorded and not _INSTALLER_FILE_PATTERN.match(name):
             path = Path(str(distribution.locate_file(name)))
             if not path.is_file() or recorded != _hash_as_recorded(
                 path, recorded.partition("=")[0]

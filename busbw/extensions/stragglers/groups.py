@@ -98,9 +98,9 @@ class GroupLaunch:
         measurer: The GroupMeasurer that started the launch.
         executor: The executor that starts the workers of the group.
         host_indexes: The indexes of the group's hosts among all hosts of the transport.
-        times_s: The seconds of each quantity, such as ``all-reduce 16M``.
+        times_s: Maps each quantity, such as ``all-reduce 16M``, to its seconds.
         chips: The times of the chips of each process; empty if chips were not timed.
-        failure: The failure that ended the launch; None if no step has failed.
+        failure: The failure that ended the launch; None as long as nothing failed.
 
     """
 

@@ -152,7 +152,7 @@ class SearchResult:
 
 def _rack_sentence(quantity: str, racks: Racks) -> str:
     """Return a sentence that lists the racks, and says how slow a quantity is between racks."""
-    sets = " | ".join(", ".join(hosts) for hosts in racks.hosts)
+    sets = " | ".join(", ".join(hosts) for hosts in racks.host_groups)
     text = f"{sets}: {quantity} takes {racks.ratio:.2f} x as long between them as within"
     if racks.alone is None:
         return text

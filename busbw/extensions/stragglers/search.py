@@ -174,9 +174,9 @@ class HostSearch:
             return fit_groups(times_s)
         pairs = {group: time_s for measured in times_s for group, time_s in measured.items()}
         racks = find_racks(pairs, _MIN_RACK_LOSS)
-        if racks is not None and len(racks.hosts[1]) == 1:
-            self._slow_host_count = max(self._slow_host_count, len(racks.hosts) - 1)
-            return fit_pairs(pairs, racks.hosts[0])
+        if racks is not None and len(racks.host_groups[1]) == 1:
+            self._slow_host_count = max(self._slow_host_count, len(racks.host_groups) - 1)
+            return fit_pairs(pairs, racks.host_groups[0])
         if racks is not None:
             self._racks[quantity] = racks
             pairs = {group: s for group, s in pairs.items() if not racks.crosses_racks(group)}

@@ -213,7 +213,7 @@ class Racks:
     """Sets of hosts with slow connections between the sets.
 
     Attributes:
-        hosts: The sets, each as the sorted names of its hosts; the largest set is the first.
+        host_groups: The sets, each as the sorted names of its hosts; the largest is the first.
         ratio: The time of a pair across two sets, divided by the time of a pair in a set, if many
             pairs are measured at once.
         alone: The same ratio if only a single pair is measured at a time; None if single pairs were
@@ -221,7 +221,7 @@ class Racks:
 
     """
 
-    hosts: tuple[HostGroup, ...]
+    host_groups: tuple[HostGroup, ...]
     ratio: float
     alone: float | None = None
 
@@ -237,7 +237,7 @@ class Racks:
 
     def crosses_racks(self, group: HostGroup) -> bool:
         """Return whether the hosts of `group` are not all in the same rack."""
-        return not any({*group} <= {*rack} for rack in self.hosts)
+        return not any({*group} <= {*rack} for rack in self.host_groups)
 
 
 # The fraction of pairs that must be as fast or slow as the racks say, the smallest number of hosts
@@ -267,18 +267,19 @@ def find_racks(times_s: Mapping[HostGroup, float], min_loss: float) -> Racks | N
     best_racks, least_variance = None, math.inf
     for limit in sorted(logs.values())[:-1] if len(hosts) >= _MIN_HOSTS_WITH_RACKS else ():
         racks = Racks(
-            hosts=_connected_hosts(hosts, [g for g, log in logs.items() if log <= limit]), ratio=1
+            host_groups=_connected_hosts(hosts, [g for g, log in logs.items() if log <= limit]),
+            ratio=1,
         )
         inside = [log for group, log in logs.items() if not racks.crosses_racks(group)]
         across = [log for group, log in logs.items() if racks.crosses_racks(group)]
         consistent_count = sum(log <= limit for log in inside) + sum(log > limit for log in across)
-        is_plausible = inside and across and _have_rack_sizes(racks.hosts, len(hosts))
+        is_plausible = inside and across and _have_rack_sizes(racks.host_groups, len(hosts))
         if not is_plausible or consistent_count < _MIN_CONSISTENT_FRACTION * len(logs):
             continue
         ratio = math.exp(statistics.median(across) - statistics.median(inside))
         variance = sum(statistics.pvariance(side) * len(side) for side in (inside, across))
         if ratio > 1 + min_loss and variance < least_variance:
-            best_racks, least_variance = Racks(hosts=racks.hosts, ratio=ratio), variance
+            best_racks, least_variance = Racks(host_groups=racks.host_groups, ratio=ratio), variance
     return best_racks
 
 

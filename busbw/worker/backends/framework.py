@@ -39,7 +39,7 @@ from .out_of_memory import is_out_of_memory, out_of_memory_error
 from .values import ExactValues
 
 
-class Chain(Program):
+class ChainProgram(Program):
     """The program of a case in a real framework, whose calls run chains with exact values.
 
     A call runs a chain: several iterations of the collective, one after the other.
@@ -97,7 +97,7 @@ class Chain(Program):
             raise wrong_result(f"the program ran {counted} iterations, expected {iterations}")
         return self._compare_results(self._draw, iterations)
 
-    def longest_chain(self, max_exact_iterations: int) -> int:
+    def max_chain_iterations(self, max_exact_iterations: int) -> int:
         """Return the largest number of iterations in a call of the program.
 
         It is `max_exact_iterations`, up to which values are exact, rounded down to whole turns of
@@ -230,7 +230,7 @@ class FrameworkBackend(Backend):
         case: Case,
         injection: Injection | None = None,
         values_type: type[ExactValues] = ExactValues,
-    ) -> Iterator[Chain]:
+    ) -> Iterator[ChainProgram]:
         """Compile and prove the program of `case`, and yield the program to a `with` block.
 
         Args:
@@ -279,7 +279,7 @@ class FrameworkBackend(Backend):
     @abstractmethod
     def _make_program(
         self, case: Case, injection: Injection | None, values_type: type[ExactValues]
-    ) -> Chain:
+    ) -> ChainProgram:
         """Compile and prove the program of `case`, and return the program.
 
         `injection` is a loss to cause on purpose, None for no loss. `values_type` is the class that

@@ -32,7 +32,7 @@ from .hlo.module import Module
 # Instructions that call a computation, and that profilers show in place of the instructions inside.
 _CALLING_OPS = ("async-start", "call-start", "custom-call-start", "fusion-start", "fusion")
 # The plane and the line on which the instructions of a device are, with the number of the device.
-_DEVICE_LINE = re.compile(
+_DEVICE_LINE_PATTERN = re.compile(
     r".*\b(?:TPU(?:[ _]?Core)?[:_ ](?P<tpu>\d{1,9}) XLA Ops|GPU:(?P<gpu>\d{1,9})\b.* ?Stream.*)"
 )
 # The beginnings of the names of kernels that copy or set memory.
@@ -114,7 +114,7 @@ def timed_collectives(
     begun: dict[tuple[str, str | None], ProfileEvent] = {}
     collectives = []
     for event in sorted(events, key=lambda event: event.start_ps):
-        work = _DEVICE_LINE.fullmatch(f"{event.plane[:80]} {event.line[:80]}")
+        work = _DEVICE_LINE_PATTERN.fullmatch(f"{event.plane[:80]} {event.line[:80]}")
         device = str((work["tpu"] or work["gpu"]) if work else event.stats.get("device_ordinal"))
         name = event.name.partition(" = ")[0].lstrip("%").removesuffix(".in_megacore_fusion")
         begin = begin_of.get(name)

@@ -23,7 +23,7 @@ from busbw.model.words import DeviceClass, Outcome, SessionOutcome
 from busbw.session.judge import judge_measured
 from busbw.session.options import Options
 from busbw.session.record import results_document
-from busbw.session.resolve import read_levels
+from busbw.session.resolve import read_earlier_sessions
 from busbw.session.state import CollectedSession, JudgedSession, MeasuredSession, TimedJob
 from tests.helpers.recorded_sessions import Recorded
 
@@ -72,7 +72,7 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
         },
         environment=environment,
         plan=_plan(inputs["plan"]),
-        levels={} if paired else read_levels(collected, keys, POLICIES[device]),
+        levels={} if paired else read_earlier_sessions(collected, keys, POLICIES[device]),
         measurements={
             spec: Measurement(
                 case=job.case,

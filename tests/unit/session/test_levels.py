@@ -32,7 +32,7 @@ from busbw.session.command_line import read_options
 from busbw.session.judge import judge_cases, judge_measured, present_session_by_key
 from busbw.session.options import Options
 from busbw.session.record import append_to_history
-from busbw.session.resolve import read_levels
+from busbw.session.resolve import read_earlier_sessions
 from busbw.session.state import CollectedSession, JudgedSession, Machine, MeasuredSession, TimedJob
 from tests.helpers import build
 from tests.helpers.history_lines import line
@@ -63,7 +63,7 @@ def _levels(
     keys: Sequence[EnvironmentKey] = (KEY,),
 ) -> dict[EnvironmentKey, EarlierSessions]:
     collected = CollectedSession(options=options, began=BEGAN)
-    return read_levels(collected, keys, POLICIES[DeviceClass.CPU])
+    return read_earlier_sessions(collected, keys, POLICIES[DeviceClass.CPU])
 
 
 def _measured(root: Path, measurements: list[Measurement], **environment: Any) -> MeasuredSession:

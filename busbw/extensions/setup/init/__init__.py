@@ -27,7 +27,7 @@ _EXTRAS = {
     "tensorflow": {"cpu": "tf", "gpu": "tf-cuda", "tpu": "tf-tpu"},
 }
 # Credentials in a URL. With ssh, the name of a user without a password is not a credential.
-_CREDENTIALS = re.compile(r"(?<!ssh)://[^/\s]*@|://[^/\s]*:[^/\s]*@")
+_CREDENTIALS_PATTERN = re.compile(r"(?<!ssh)://[^/\s]*@|://[^/\s]*:[^/\s]*@")
 _REQUIREMENT_VARIABLE = "${{ vars.BUSBW_REQUIREMENT }}"
 _SET_VARIABLE_COMMENT = """
 # - Set the repository variable BUSBW_REQUIREMENT to what pip installs, such as
@@ -81,9 +81,11 @@ def add_to(commands: Subparsers) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the missing files, and print notes and the next steps; return the exit code.
+    """Run ``busbw init``: write its files into `options.folder`, and return the exit code.
 
-    The exit code is 1 if a file could not be written. Raises UsageError for wrong options.
+    The files are a conftest, a workflow and a README of the baselines. Existing files are kept. The
+    next steps of the user are printed. The exit code is 1 if a file could not be written. Raises
+    UsageError for wrong options.
     """
     root: Path = options.folder
     if os.path.lexists(root) and not root.is_dir():
@@ -138,7 +140,7 @@ def _workflow_text(options: argparse.Namespace) -> str:
     """
     device, extra = options.device, _EXTRAS[options.framework][options.device]
     requirement = options.requirement or _requirement_of_this_busbw(extra)
-    if "${{" in requirement or _CREDENTIALS.search(requirement):
+    if "${{" in requirement or _CREDENTIALS_PATTERN.search(requirement):
         raise UsageError(
             "--requirement: expected what pip installs without credentials and without ${{ }}: "
             "everybody who reads the workflow could read or run them"

@@ -33,22 +33,24 @@ HLO_COLLECTIVES = (
     "send",
 )
 
-_INSTRUCTION = re.compile(r"=\s+(?P<shape>\(.*?\)|\S+)\s+(?P<op>[a-z][a-z0-9-]*)\(")
-_ARRAY = re.compile(r"(?:[a-z]+(\d+)\w*|pred)\[([\d,]*)\]")
-_COMPUTATION_HEAD = re.compile(r"(?P<entry>ENTRY )?%?(?P<name>[\w.-]+) .*\{$")
-_BODY = re.compile(r"body=%?([\w.-]+)")
-_CALLED = re.compile(r"(?:calls|to_apply|called_computations)=(\{[^}]*\}|%?[\w.-]+)")
-_NAME = re.compile(r"[\w.-]+")
-_QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+_INSTRUCTION_PATTERN = re.compile(r"=\s+(?P<shape>\(.*?\)|\S+)\s+(?P<op>[a-z][a-z0-9-]*)\(")
+_ARRAY_PATTERN = re.compile(r"(?:[a-z]+(\d+)\w*|pred)\[([\d,]*)\]")
+_COMPUTATION_HEAD_PATTERN = re.compile(r"(?P<entry>ENTRY )?%?(?P<name>[\w.-]+) .*\{$")
+_LOOP_BODY_PATTERN = re.compile(r"body=%?([\w.-]+)")
+_CALLED_COMPUTATION_PATTERN = re.compile(
+    r"(?:calls|to_apply|called_computations)=(\{[^}]*\}|%?[\w.-]+)"
+)
+_NAME_PATTERN = re.compile(r"[\w.-]+")
+_QUOTED_TEXT_PATTERN = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 # The comments and shapes that XLA may print before the names of operands.
-_NOT_OPERANDS = re.compile(r"/\*.*?\*/|\w+\[[^\]]*\](?:\{[^}]*\})?")
-_OPERANDS_END = re.compile(r"\)(?:, [\w-]+=|$)")
+_NOT_OPERANDS_PATTERN = re.compile(r"/\*.*?\*/|\w+\[[^\]]*\](?:\{[^}]*\})?")
+_OPERANDS_END_PATTERN = re.compile(r"\)(?:, [\w-]+=|$)")
 
 # An array's layout. If the array is not in the main memory, an S and a number name its memory.
-_ARRAY_MEMORY = re.compile(r"\w+\[[\d,]*\]\{[^}S]*(?:S\((\d+)\))?[^}]*\}")
+_ARRAY_MEMORY_PATTERN = re.compile(r"\w+\[[\d,]*\]\{[^}S]*(?:S\((\d+)\))?[^}]*\}")
 
 _BACKEND_CONFIG_PREFIX = "backend_config="
-_COLORS_OR_PHASES = re.compile(r"\b(colors|phases):\s*(\d+)")
+_COLORS_OR_PHASES_PATTERN = re.compile(r"\b(colors|phases):\s*(\d+)")
 # Fields of libtpu's JSON whose values are reported unchanged.
 _UNCHANGED_FIELDS = ("emitter", "strategy")
 
@@ -88,8 +90,8 @@ class Instruction:
     def operands(self) -> tuple[str, ...]:
         """The names of the operands, without their shapes."""
         arguments = self.text.partition(f" {self.op}(")[2]
-        arguments = _OPERANDS_END.split(arguments, maxsplit=1)[0]
-        return tuple(_NAME.findall(_NOT_OPERANDS.sub("", arguments)))
+        arguments = _OPERANDS_END_PATTERN.split(arguments, maxsplit=1)[0]
+        return tuple(_NAME_PATTERN.findall(_NOT_OPERANDS_PATTERN.sub("", arguments)))
 
     @functools.cached_property
     def array_bytes(self) -> tuple[int, ...]:
@@ -99,7 +101,7 @@ class Instruction:
         """
         return tuple(
             math.prod(map(int, extents.split(","))) * int(bits or 8) // 8
-            for bits, extents in _ARRAY.findall(self.shape)
+            for bits, extents in _ARRAY_PATTERN.findall(self.shape)
             if extents
         )
 
@@ -130,7 +132,7 @@ class Instruction:
     @property
     def moves_between_memories(self) -> bool:
         """Whether the instruction starts a copy from a memory of the device to another memory."""
-        memories = _ARRAY_MEMORY.findall(self.text.partition("copy-start(")[0])
+        memories = _ARRAY_MEMORY_PATTERN.findall(self.text.partition("copy-start(")[0])
         return self.op == "copy-start" and len(set(memories[:2])) > 1
 
     @property
@@ -156,8 +158,8 @@ class Instruction:
         """
         if self.op in ("conditional", "while") or self.op.endswith(("-update", "-done")):
             return ()
-        called = _CALLED.findall(self.unquoted_text)
-        return tuple(name for text in called for name in _NAME.findall(text))
+        called = _CALLED_COMPUTATION_PATTERN.findall(self.unquoted_text)
+        return tuple(name for text in called for name in _NAME_PATTERN.findall(text))
 
 
 @dataclass(frozen=True)
@@ -181,7 +183,7 @@ class Module:
         another loop.
         """
         loops = [line for line in self.unconditional_instructions(self.entry) if line.op == "while"]
-        return tuple(name for loop in loops for name in _BODY.findall(loop.text))
+        return tuple(name for loop in loops for name in _LOOP_BODY_PATTERN.findall(loop.text))
 
     def unconditional_instructions(
         self, name: str, *, includes_fused: bool = True
@@ -207,7 +209,7 @@ class Module:
 
 def remove_quoted_parts(text: str) -> str:
     """Return `text` without parts in quotation marks, such as names of files and of functions."""
-    return _QUOTED.sub("", text)
+    return _QUOTED_TEXT_PATTERN.sub("", text)
 
 
 def read_module(text: str) -> Module:
@@ -219,13 +221,13 @@ def read_module(text: str) -> Module:
     name, entry = "", ""
     # Not `splitlines`: names of the user may contain its other line separators.
     for line in text.split("\n"):
-        head = _COMPUTATION_HEAD.match(line) if line and not line[0].isspace() else None
+        head = _COMPUTATION_HEAD_PATTERN.match(line) if line and not line[0].isspace() else None
         if head is not None:
             name = head["name"]
             computations[name] = []
             entry = name if head["entry"] else entry
             continue
-        match = _INSTRUCTION.search(line)
+        match = _INSTRUCTION_PATTERN.search(line)
         if match is not None and name:
             instruction = Instruction(op=match["op"], shape=match["shape"], text=line.strip())
             computations[name].append(instruction)
@@ -275,7 +277,7 @@ def _published_values(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """
     algorithm = _json_object_at(config, "collective_algorithm_config")
     yield from ((name, str(algorithm[name])) for name in _UNCHANGED_FIELDS if algorithm.get(name))
-    yield from _COLORS_OR_PHASES.findall(str(algorithm.get("debug", "")))
+    yield from _COLORS_OR_PHASES_PATTERN.findall(str(algorithm.get("debug", "")))
     if config.get("device_type") == "DEVICE_TYPE_SPARSECORE":
         yield "offload", "SparseCore"
     yield from _published_rings(_json_object_at(config, "collective_offload_config"))

@@ -27,7 +27,7 @@ from .module import HLO_COLLECTIVES, Instruction, Module, algorithm_in_backend_c
 
 # The number of characters that a message shows of an instruction, and of its result or its groups.
 _INSTRUCTION_CHARACTERS, _PART_CHARACTERS = 300, 100
-_ELEMENT_TYPE = re.compile(r"([a-z]+\d+)\[")
+_ELEMENT_TYPE_PATTERN = re.compile(r"([a-z]+\d+)\[")
 
 # Operations that start a computation. The program waits later for the result.
 _STARTS_OF_COMPUTATIONS = {"call-start", "async-start", "custom-call-start", "fusion-start"}
@@ -239,7 +239,7 @@ def _uses_float32(instruction: Instruction, expected_loop: ExpectedLoop) -> bool
     Always False if an element of the case's dtype is as large as a float32.
     """
     narrow, wide = DTYPES[expected_loop.case.dtype].size_bytes, DTYPES["float32"].size_bytes
-    is_float32 = set(_ELEMENT_TYPE.findall(_result_name_and_shape(instruction))) == {"f32"}
+    is_float32 = set(_ELEMENT_TYPE_PATTERN.findall(_result_name_and_shape(instruction))) == {"f32"}
     has_count = instruction.result_bytes * narrow == expected_loop.result_bytes * wide
     return narrow < wide and is_float32 and has_count
 

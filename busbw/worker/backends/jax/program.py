@@ -20,7 +20,7 @@ from busbw.model.case import Case
 from busbw.model.words import MIB, DeviceClass
 
 from ..base import wrong_world
-from ..framework import Chain
+from ..framework import ChainProgram
 from ..hlo import module as hlo
 from ..hlo import proof
 from ..recordings import map_begin_to_end
@@ -42,7 +42,7 @@ _CHUNK_ELEMENTS = 2**18
 
 
 @final
-class JaxProgram(Chain):
+class JaxProgram(ChainProgram):
     """The compiled program of a case in JAX, over the devices of a mesh.
 
     Args:
@@ -81,7 +81,7 @@ class JaxProgram(Chain):
         super().__init__(case, values)
         self._form, self._mesh = form, mesh
         self.iterations_per_turn = max(1, form.iterations_per_turn)
-        self.max_iterations = self.longest_chain(max_exact)
+        self.max_iterations = self.max_chain_iterations(max_exact)
         self._shapes = form.buffer_shapes(case, mesh)
         self._write_start = None if is_virtual else _compile_start_program(case, mesh, form, values)
         has_device_check = not is_virtual and values_type is ExactValues
@@ -183,8 +183,8 @@ class JaxProgram(Chain):
 
         Accelerators compare their results themselves. Results that an accelerator finds wrong are
         compared again on the host, which names the wrong element. The arguments and the result are
-        as in `Chain`. Raises MeasuringError WRONG_RESULT if a result is wrong, or WRONG_WORLD if a
-        device of this process has no result.
+        as in `ChainProgram`. Raises MeasuringError WRONG_RESULT if a result is wrong, or
+        WRONG_WORLD if a device of this process has no result.
         """
         shards = self._shards_by_rank(self.result)
         count, check = len(self._mesh.local_devices), self._ranks_with_right_result

@@ -17,7 +17,7 @@ from busbw.model.case import Case
 from busbw.model.words import Clock, Placement
 
 from ..base import wrong_world
-from ..framework import Chain
+from ..framework import ChainProgram
 from ..values import ExactValues, array_at, repeat_period
 from . import proof
 
@@ -42,7 +42,7 @@ def make_strategy(name: str, devices: Sequence[str]) -> Any:
 
 
 @final
-class TensorflowProgram(Chain):
+class TensorflowProgram(ChainProgram):
     """The traced program of a case in TensorFlow, on the replicas (the ranks) of a strategy.
 
     The shortest chain has an iteration, because an empty call lacks a cost: an empty call does not
@@ -68,7 +68,7 @@ class TensorflowProgram(Chain):
         self._dtype = tf.dtypes.as_dtype(case.dtype)
         values = values_type(case, self._dtype.as_numpy_dtype)
         super().__init__(case, values)
-        self.max_iterations = self.longest_chain(values.max_exact_iterations())
+        self.max_iterations = self.max_chain_iterations(values.max_exact_iterations())
         self._strategy = strategy
         self._devices: list[str] = list(strategy.extended.worker_devices)
         # In a group, the first process has the first ranks, the second process the following ranks.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from busbw.extensions.soak.worker import ResultComparison, SoakProgram, Tally, mismatch_text
+from busbw.extensions.soak.worker import ResultComparer, SoakProgram, Tally, mismatch_text
 from busbw.worker.backends.base import MeasuringError
 
 
@@ -48,7 +48,7 @@ def _soak(
     def gather(values: Sequence[float]) -> Sequence[Sequence[float]]:
         return [values, *([value] for value in others)]
 
-    return ResultComparison(program, program.now_s, gather, before).compare_results(seconds)
+    return ResultComparer(program, program.now_s, gather, before).run_and_compare(seconds)
 
 
 def test_a_soak_compares_the_first_result_of_an_input_in_full_and_later_results_by_hash() -> None:

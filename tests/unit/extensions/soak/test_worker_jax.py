@@ -54,3 +54,20 @@ def test_a_soak_names_the_rank_and_element_and_bit_of_a_fault_planted_into_a_res
         assert problem.startswith(f"iteration {number}: rank {rank} (")
         assert element is None or f"), element {element}: " in problem
         assert bit is None or problem.endswith(f" (bit {bit})")
+
+
+_HASH_CODE = """
+import jax, numpy
+from busbw.extensions.soak.worker_jax import hash_words
+for seed, dtype in enumerate(("float32", "bfloat16")):
+    values = jax.random.normal(jax.random.key(seed), (1000,), dtype)
+    words = numpy.asarray(values).view(f"uint{8 * values.dtype.itemsize}").astype("uint32")
+    mixed = words ^ numpy.arange(words.size, dtype="uint32") * numpy.uint32(0x9E3779B1)
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        mixed = (mixed ^ mixed >> shift) * numpy.uint32(factor)
+    assert jax.jit(hash_words)(values).tolist() == [int(mixed.sum()) % 2**32]
+"""
+
+
+def test_the_hash_that_a_device_computes_of_its_result_is_the_sum_of_its_mixed_words() -> None:
+    subprocess.run([sys.executable, "-c", _HASH_CODE], check=True, cwd=ROOT, timeout=600)

@@ -13,7 +13,7 @@ HEALTHY = SearchResult(
     detectable={SIZE: 0.15},
     ratios={SIZE: {"a": 1.0, "b": 1.0, "c": 1.8}},
 )
-FAR = Racks(hosts=(("a", "b"), ("c", "d")), ratio=2.0, alone=1.9)
+FAR = Racks(host_groups=(("a", "b"), ("c", "d")), ratio=2.0, alone=1.9)
 
 
 def test_a_cluster_is_healthy_if_its_racks_are_slow_only_when_they_measure_together() -> None:

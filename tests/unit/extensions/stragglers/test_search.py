@@ -69,7 +69,7 @@ def test_find_slow_reports_a_slow_shared_switch_as_racks_and_not_as_a_slow_link(
     result = search(Cluster(noise=0.05, rack=rack), 8)
     assert (result.slow, result.is_healthy) == ((), True)
     for racks in result.racks.values():
-        sets = {frozenset(map(int, hosts)) for hosts in racks.hosts}
+        sets = {frozenset(map(int, hosts)) for hosts in racks.host_groups}
         assert sets == {rack, frozenset(range(8)) - rack}
         assert racks.ratio > 1.8
         assert racks.alone == pytest.approx(1.0, abs=0.2)
@@ -86,7 +86,7 @@ def test_find_slow_leaves_two_hosts_undecided_if_both_are_slow_with_every_other_
     far = {(min(a, b), max(a, b)): 1.0 for a in (1, 6) for b in (0, 2, 3, 4, 5, 7)}
     cluster = Cluster(noise=0.02, links={**far, (1, 6): 0.4})
     result = search(cluster, 8)
-    assert ("1", "6") in {hosts for racks in result.racks.values() for hosts in racks.hosts}
+    assert ("1", "6") in {hosts for racks in result.racks.values() for hosts in racks.host_groups}
     assert (result.slow, {*result.undecided}) == ((), {"host 1", "host 6"})
     assert not result.is_healthy
     assert len(cluster.rounds) < 40

@@ -16,7 +16,7 @@ from busbw.model.machine import DeviceSet
 from busbw.model.words import DeviceClass, FailureKind
 from busbw.worker.backends import framework
 from busbw.worker.backends.base import MeasuringError, MemoryNeed, RecordingReader
-from busbw.worker.backends.framework import Chain, FrameworkBackend
+from busbw.worker.backends.framework import ChainProgram, FrameworkBackend
 from busbw.worker.backends.out_of_memory import is_out_of_memory, out_of_memory_error
 from busbw.worker.backends.values import ExactValues
 from tests.helpers import build
@@ -32,7 +32,7 @@ class Three(ExactValues):
         return len(results)
 
 
-class Counter(Chain):
+class Counter(ChainProgram):
     """Counts turns of two iterations, and can skip some."""
 
     iterations_per_turn = 2
@@ -110,7 +110,7 @@ class Small(FrameworkBackend):
 
     def _make_program(
         self, case: Case, injection: Injection | None, values_type: type[ExactValues]
-    ) -> Chain:
+    ) -> ChainProgram:
         backend = self
 
         class ReleasedCounter(Counter):
