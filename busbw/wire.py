@@ -32,7 +32,7 @@ T = TypeVar("T")
 # The version of every kind of document that is read again.
 DOCUMENT_VERSION = 1
 
-_LARGEST_WHOLE = 2**63
+_INTEGER_BOUND = 2**63
 
 # JSON can hold half of a surrogate pair, which cannot be encoded as UTF-8.
 _SURROGATE_PATTERN = re.compile(r"[\ud800-\udfff]")
@@ -267,7 +267,11 @@ def _read_mapping(
 
 
 def _read_text(kind: Any, document: Any, location: str) -> Any:
-    """Return a value of a type that is written as text, made by the type's `parse` method."""
+    """Return the value that `kind.parse` makes of the text `document`; `kind` is a type.
+
+    `location` is the place of the text in the whole document, for messages. Raises WireError if
+    `document` is not a text, or if `parse` raises ValueError.
+    """
     return _call_checked(kind.parse, _read_plain_value(str, document, location), f"{location}: ")
 
 
@@ -334,7 +338,7 @@ def _read_plain_value(kind: Any, document: Any, location: str) -> Any:
         raise WireError(f"{location}: expected {_PLAIN_NAMES[kind]}, got {_short_repr(document)}")
     if kind is float and not math.isfinite(document):
         raise WireError(f"{location}: expected a finite number, got {document}")
-    if kind is int and not -_LARGEST_WHOLE <= document < _LARGEST_WHOLE:
+    if kind is int and not -_INTEGER_BOUND <= document < _INTEGER_BOUND:
         raise WireError(
             f"{location}: expected a whole number of 64 bits, got {_short_repr(document)}"
         )

@@ -37,10 +37,11 @@ class ReduceScatter(AbstractCollective):
         return MAX_ITERATIONS if 2 * draw.ranks <= 2 ** DTYPES[draw.dtype].significant_bits else 0
 
     def starting_blocks(self, draw: Draw, position: int) -> Blocks:
-        """Return the input of the rank at `position`: blocks of powers of two, some doubled.
+        """Return the input of the rank at `position`: one block of values for each rank.
 
-        The order of the powers identifies the block. Values with an odd index are doubled on ranks
-        with an even position, and values with an even index on the other ranks.
+        Every block has the same powers of two, in an order that depends on the block and on
+        `draw.number`, so that a block in a wrong place is noticed. If `position` is even, the
+        values at odd indices of each block are doubled; otherwise those at even indices are.
         """
         return tuple(
             tuple(

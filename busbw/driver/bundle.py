@@ -29,7 +29,7 @@ from busbw import storage
 PACKAGE_FOLDER = Path(busbw.__file__).parent
 
 # Names of private folders begin with this text, so that a user's sessions find only their own.
-_PREFIX = f"busbw-{os.getuid()}."
+_FOLDER_PREFIX = f"busbw-{os.getuid()}."
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _DEFAULT_HANDLERS = (signal.SIG_DFL, signal.default_int_handler)
@@ -154,7 +154,7 @@ class PrivateFolder:
 
 def _remove_orphaned_folders(parent: Path) -> None:
     """Remove the private folders of this user in `parent` that no running process has locked."""
-    for folder in parent.glob(f"{_PREFIX}*"):
+    for folder in parent.glob(f"{_FOLDER_PREFIX}*"):
         with contextlib.suppress(OSError):
             is_ours = folder.lstat().st_uid == os.getuid()
             lock = storage.try_lock_folder(folder) if is_ours else None
@@ -169,7 +169,7 @@ def _make_locked_folder() -> tuple[Path, contextlib.ExitStack]:
     If another session locks and removes the new folder first, another folder is made.
     """
     while True:
-        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        folder = Path(tempfile.mkdtemp(prefix=_FOLDER_PREFIX))
         with contextlib.suppress(FileNotFoundError):
             lock = storage.try_lock_folder(folder)
             if lock is not None:

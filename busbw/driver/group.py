@@ -35,7 +35,7 @@ REFUSAL_GRACE_S = 10.0
 # The fields of a Run that must be equal in all processes, and the fields whose largest value is the
 # value of the group.
 _EQUAL_FIELDS = ("iterations", "samples_s", "clock", "proof", "clocks_s", "dispatch_s", "injected")
-_LARGEST_FIELDS = (
+_FIELDS_WITH_GROUP_MAXIMUM = (
     "compile_s",
     "peak_memory_bytes",
     "predicted_memory_bytes",
@@ -181,7 +181,9 @@ class Group:
                 return self._find_cause(causes or answers, activity)
             if is_late:
                 silent = [index for index in range(len(self.members)) if index not in answers]
-                return self._timeout_failure(self._stopped_members(silent) or silent, activity)
+                return self._end_member_after_timeout(
+                    self._stopped_members(silent) or silent, activity
+                )
             answers |= {
                 index: reply.answer for index, reply in received.items() if isinstance(reply, Reply)
             }
@@ -235,7 +237,7 @@ class Group:
         if stopped := self._stopped_members(others):
             # A process that a signal stopped does not end. The other processes ended because the
             # framework told them that it does not hear from the stopped process.
-            return self._timeout_failure(stopped, activity)
+            return self._end_member_after_timeout(stopped, activity)
         index = min(causes, key=lambda index: _cause_order(causes[index]))
         return self._member_failure([index], causes[index], activity)
 
@@ -243,7 +245,7 @@ class Group:
         """Return those of `indices` whose processes a signal such as SIGSTOP has stopped."""
         return [index for index in indices if self.members[index].is_stopped]
 
-    def _timeout_failure(self, indices: Sequence[int], activity: str) -> Failure:
+    def _end_member_after_timeout(self, indices: Sequence[int], activity: str) -> Failure:
         """Return the failure of the members `indices`, which did not reply in time.
 
         The first of these members prints the stacks of its threads, which become a part of the
@@ -317,7 +319,9 @@ def _merge_runs(runs: Sequence[Run], launch: LaunchId) -> Run | Failure:
     for name in _EQUAL_FIELDS:
         if any(getattr(run, name) != getattr(runs[0], name) for run in runs):
             return _disagreement(name, launch)
-    largest: dict[str, Any] = {name: _largest_field(runs, name) for name in _LARGEST_FIELDS}
+    largest: dict[str, Any] = {
+        name: _largest_field(runs, name) for name in _FIELDS_WITH_GROUP_MAXIMUM
+    }
     return replace(
         runs[0],
         launch=launch,

@@ -252,10 +252,10 @@ class LocalWorker(Worker):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(max(0.0, self._kill_at_s - time.monotonic()))
             self._is_hung = self._is_hung or self._process.returncode is None
-            self._exit = self._reap()
+            self._exit = self._kill_and_reap()
         return self._exit
 
-    def _reap(self) -> WorkerExit:
+    def _kill_and_reap(self) -> WorkerExit:
         """Kill the worker and all processes of its group; return how the worker ended."""
         self._socket.close()
         with contextlib.suppress(ProcessLookupError):

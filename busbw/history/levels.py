@@ -255,7 +255,11 @@ def _find_levels(
 def _without_changes(
     values: _LogTimesByPosition, changes: Sequence[MeanChange]
 ) -> dict[int, float]:
-    """Return the log times `values`, each without the changes up to the position of its session."""
+    """Return the log times `values`, each without the changes of the level up to its session.
+
+    `values` and the result map the position of a session to its log time. From each log time the
+    sizes of all `changes` at this position or before it are subtracted.
+    """
     return {
         position: value - math.fsum(change.size_at(position) for change in changes)
         for position, value in values.items()

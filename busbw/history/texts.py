@@ -63,10 +63,13 @@ def failing_since_texts(
 
 
 def _failing_text(case: Case, outcome: Outcome, lines: Sequence[HistoryLine]) -> str:
-    """Return a text with the day since which `case` has had `outcome`, and changes of the stack.
+    """Return a text on since when `case` has had `outcome`, and on what changed at that time.
 
-    The text is empty if the newest line of the case in `lines` has another outcome, or if its times
-    cannot be compared with those of other sessions.
+    The text has the day of the first session with `outcome`, and the changes of the stack between
+    the session before and this session. If the case had `outcome` in all comparable sessions, the
+    text has only the number of sessions. The text is empty if the newest session that measured the
+    case had another outcome, or if the times of the newest line of the case in `lines` cannot be
+    compared with those of other sessions.
     """
     of_case = [line for line in lines if line.case == case and not line.is_reference]
     # A session that was slowed down on purpose tells nothing about earlier sessions.

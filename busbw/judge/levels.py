@@ -362,7 +362,7 @@ def losses_text(losses: Sequence[LastingLoss]) -> str:
 
 
 def repaired_losses_text(assessment: Assessment) -> str:
-    """Name the cases and frameworks whose loss ended today; return "" if no loss ended today."""
+    """Return a text on the cases and frameworks whose loss ended today; empty if no loss ended."""
     sessions = {
         name: state.ended_loss_session_count
         for name, state in assessment.latest_losses.items()

@@ -255,14 +255,14 @@ def failure_logs(verdicts: Sequence[Verdict]) -> list[FailureLog]:
 
     Failed cases without details, such as slower cases, are left out.
     """
-    cases: dict[tuple[str, ...], list[str]] = {}
+    case_ids_by_details: dict[tuple[str, ...], list[str]] = {}
     for verdict in verdicts:
         _, *details = map(wire.without_workflow_commands, verdict.explain().splitlines())
         if verdict.failed and details:
-            cases.setdefault(tuple(details), []).append(verdict.spec.id)
+            case_ids_by_details.setdefault(tuple(details), []).append(verdict.spec.id)
     return [
-        FailureLog(title=" ".join(shorten_list(names, 1, "case")), lines=lines)
-        for lines, names in cases.items()
+        FailureLog(title=" ".join(shorten_list(case_ids, 1, "case")), lines=lines)
+        for lines, case_ids in case_ids_by_details.items()
     ]
 
 

@@ -286,9 +286,10 @@ def confirmation_delay_s(
 ) -> float:
     """Return the seconds from the last planned launch to the launches that confirm losses.
 
-    `slower_cases` are the cases that seem slower. The delay is 0 for two interleaved stacks,
-    because a disturbance of the machine slows down both stacks, and if all `slower_cases` are
-    of scripted frameworks, whose times do not change by themselves.
+    `slower_cases` are the cases that seem slower. The delay is 0 in these two cases:
+
+    - Two stacks are interleaved: a disturbance of the machine slows down both.
+    - All `slower_cases` are of scripted frameworks, whose times do not change by themselves.
     """
     is_scripted = all(FRAMEWORKS[spec.framework].is_scripted for spec in slower_cases)
     return (

@@ -106,7 +106,7 @@ def _fail_all_cases(
     )
 
 
-def run_on_machine(
+def run_under_machine_lock(
     collected_session: CollectedSession,
     executor: Executor,
     display: Display,
@@ -136,7 +136,7 @@ def measure_and_judge(
     collected_session: CollectedSession, executor: Executor, display: Display
 ) -> JudgedSession:
     """Measure and judge the selected cases, under the machine's lock; return the JudgedSession."""
-    return run_on_machine(collected_session, executor, display, _measure_resolved)
+    return run_under_machine_lock(collected_session, executor, display, _measure_resolved)
 
 
 def _measure_resolved(

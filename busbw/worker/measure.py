@@ -33,7 +33,7 @@ from busbw.worker.backends.base import (
 from busbw.worker.sampling import PhaseTimer, Sampler, launch_time_s
 
 # Fewer pairs of chains cannot show a difference of a few percent.
-_MIN_PAIRS = 5
+_MIN_CHAIN_PAIRS = 5
 
 # The ratio of the measured delay to the requested delay must be at least this large. On virtual
 # devices ranks share cores, so that the real delay of a rank is inexact.
@@ -97,7 +97,7 @@ def _time_pairs(sampler: Sampler) -> list[tuple[_ShortAndLongS, _ShortAndLongS]]
     """
     begun_s, spent_s = sampler.now_s(), 0.0
     pairs: list[tuple[_ShortAndLongS, _ShortAndLongS]] = []
-    while not sampler.may_stop(len(pairs), spent_s, _MIN_PAIRS):
+    while not sampler.may_stop(len(pairs), spent_s, _MIN_CHAIN_PAIRS):
         is_delayed_first = len(pairs) % 2 > 0
         times: dict[bool, _ShortAndLongS] = {}
         for has_delay in (is_delayed_first, not is_delayed_first):

@@ -20,7 +20,7 @@ from busbw.model.words import DeviceClass
 # These variables limit numpy's BLAS library to a single thread. After each matrix product, other
 # threads would keep the cores of the ranks busy for tens of milliseconds. After busbw had checked
 # the values of a training step, the next steps took up to twice as long (observed).
-_BLAS_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+_BLAS_THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 # The operation of prctl(2) that chooses the signal of a process whose parent ends.
 _PR_SET_PDEATHSIG = 1
@@ -32,7 +32,7 @@ def set_framework_variables(device: DeviceClass | None) -> None:
     `device` is the class of device to measure, None for any class. If it is the CPU, frameworks do
     not see the GPUs.
     """
-    os.environ.update(dict.fromkeys(_BLAS_THREADS, "1"))
+    os.environ.update(dict.fromkeys(_BLAS_THREAD_VARIABLES, "1"))
     if device is DeviceClass.CPU:
         os.environ["JAX_PLATFORMS"] = "cpu"
         os.environ["CUDA_VISIBLE_DEVICES"] = "-1"

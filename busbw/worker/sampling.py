@@ -288,7 +288,11 @@ class Sampler:
             self.program.initialize_values()
 
     def _check_result(self, iterations: int) -> None:
-        """Compare the last call's result with the exact result after `iterations` collectives."""
+        """Check the last call's result, after `iterations` collectives, and count its elements.
+
+        Raises MeasuringError WRONG_RESULT if the result is not exact. The number of compared
+        elements is added to `values_checked`.
+        """
         with self.phases.enter("checking"):
             self.values_checked += self.program.check_result(iterations)
 

@@ -220,13 +220,13 @@ class Bisection:
             print(f"{self.package} {good_release} fails itself: {verdict.headline()}")
         # A problem that occurs only sometimes may yet occur in a case that passes with the good
         # release. If there is no such case, or programs are compared, one session is enough.
-        is_run_once = self.sessions.is_compiled or len(failures) == len(result.verdicts)
+        is_run_once = self.sessions.is_compiling or len(failures) == len(result.verdicts)
         criterion = None
         for _ in range(1 if is_run_once else _MAX_CRITERION_SESSIONS):
             criterion = find_criterion(result, self.sessions.run_against(good_python, stack_option))
             if criterion is not None:
                 break
-        if criterion is not None and criterion.is_failure and not self.sessions.is_compiled:
+        if criterion is not None and criterion.is_failure and not self.sessions.is_compiling:
             criterion = self.sessions.measure_failure_rate(criterion, stack_option)
         if criterion is not None and criterion.outcome is Outcome.REGRESSED:
             criterion = self.sessions.measure_time_ratio(criterion, good_python, stack_option)
@@ -268,7 +268,7 @@ class Bisection:
         """Return a command line that compares both releases of `result`, to show the problem."""
         words = ["busbw", "run", f"--frameworks={self.sessions.framework}", *self.sessions.options]
         words.append(self._build_python_option(result.first_bad_release))
-        if self.sessions.is_compiled:
+        if self.sessions.is_compiling:
             words.append(f"--baselines={self.sessions.baselines_folder}")
         else:
             good_python = self.environments.build_environment(result.last_good_release)
@@ -293,7 +293,7 @@ class Bisection:
         untestable = sum(test.status is Status.UNTESTABLE for test in tested)
         releases = plural(len(self.releases), "release")
         text += f"; {len(tested) + 2} of {releases} tried, {untestable} untestable"
-        if self.sessions.is_compiled:
+        if self.sessions.is_compiling:
             return text
         chance = 100 * ERROR_RISK * (len(tested) + 2 - untestable)
         return f"{text}; chance of a wrong answer <= {chance:.1g} %"

@@ -174,5 +174,5 @@ def _make_session_runner(options: argparse.Namespace, baselines_folder: Path) ->
         framework=options.framework or ("tensorflow" if is_tensorflow else "jax"),
         options=options.passed,
         baselines_folder=baselines_folder,
-        is_compiled=any(word.startswith("--topology") for word in options.passed),
+        is_compiling=any(word.startswith("--topology") for word in options.passed),
     )

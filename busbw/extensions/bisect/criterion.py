@@ -109,9 +109,12 @@ class Criterion:
     def status_of_session(self, result: SessionResult) -> Status | None:
         """Return the status of a release by the verdicts of a session on the criterion's cases.
 
-        The status is BAD if a case has the problem. Otherwise it is UNTESTABLE if a case is
-        missing, is not comparable, or fails in another way. Otherwise it is None if a case is
-        NOISY, unless the problem is a failure, and GOOD if no case is.
+        `result` is the result of that session. The first of these rules that applies decides:
+
+        - BAD, if a case has the problem.
+        - UNTESTABLE, if a case is missing, is skipped, is not comparable, or fails in another way.
+        - None (undecided), if a case is NOISY and the problem is not a failure.
+        - GOOD otherwise.
         """
         verdicts = self.relevant_verdicts(result)
         if any(_outcome_and_kind(verdict) == (self.outcome, self.kind) for verdict in verdicts):

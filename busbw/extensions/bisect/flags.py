@@ -16,7 +16,7 @@ _XLA_VARIABLE, _LIBTPU_VARIABLE = "XLA_FLAGS", "LIBTPU_INIT_ARGS"
 _TPU_FLAG_PREFIXES = ("--xla_tpu", "--libtpu")
 # The beginnings of options that select a TPU, or the topology of a TPU. Such a topology has the
 # name of its chip, such as v5e or tpu7x.
-_TPU_OPTIONS = (
+_TPU_OPTION_PREFIXES = (
     "--topology=v",
     "--topology=tpu",
     "--topology=all",
@@ -76,10 +76,12 @@ def try_flags(session_runner: SessionRunner, flags: Sequence[str]) -> Iterator[F
     A session is run for each effect when the effect is requested. Raises SessionError if programs
     are compared and the session without flags has no verdict.
     """
-    if session_runner.is_compiled:
+    if session_runner.is_compiling:
         session_runner.run_alone()
     # On a TPU all flags are for libtpu, which compiles for TPUs.
-    on_tpu = any(option.lower().startswith(_TPU_OPTIONS) for option in session_runner.options)
+    on_tpu = any(
+        option.lower().startswith(_TPU_OPTION_PREFIXES) for option in session_runner.options
+    )
     flag_lists = [flags, *([flag] for flag in flags)] if len(flags) > 1 else [flags]
     for tested_flags in flag_lists:
         text = " ".join(tested_flags)

@@ -55,43 +55,43 @@ class SessionRunner:
         framework: The framework to measure or to compile for.
         options: The user's options of `busbw run`.
         baselines_folder: The folder for the compiled programs of the good release.
-        is_compiled: Whether sessions compile programs, and compare these programs with the programs
-            of the good release. Otherwise sessions measure times.
+        is_compiling: Whether sessions compile programs, and compare these programs with those of
+            the good release. Otherwise sessions measure times.
 
     """
 
     framework: str
     options: Sequence[str]
     baselines_folder: Path
-    is_compiled: bool
+    is_compiling: bool
 
     def run_alone(self, *stack_options: str) -> SessionResult:
-        """Run a session with a single release; store the compiled programs if `is_compiled`.
+        """Run a session with a single release; store the compiled programs if `is_compiling`.
 
         Raises SessionError if the session has no verdict.
         """
         return self._run_session(
-            *stack_options, *(("--update-baselines",) if self.is_compiled else ())
+            *stack_options, *(("--update-baselines",) if self.is_compiling else ())
         )
 
     def run_against(self, good_python: str, *stack_options: str) -> SessionResult:
         """Run a session that compares a release with the good release.
 
-        The session measures both releases alternately or, if `is_compiled`, compares the programs
+        The session measures both releases alternately or, if `is_compiling`, compares the programs
         of the release with the stored programs. `good_python` is the path of the interpreter with
         the good release. Raises SessionError if the session has no verdict.
         """
-        against = () if self.is_compiled else (f"--against={self.framework}={good_python}",)
+        against = () if self.is_compiling else (f"--against={self.framework}={good_python}",)
         return self._run_session(*stack_options, *against)
 
     def run_with_variables(self, variables: Mapping[str, str]) -> SessionResult:
         """Run a session that shows the effect of environment variables, given by name.
 
-        The session measures alternately with and without the variables or, if `is_compiled`,
+        The session measures alternately with and without the variables or, if `is_compiling`,
         compares the programs with the stored programs. Raises SessionError if the session has no
         verdict.
         """
-        if self.is_compiled:
+        if self.is_compiling:
             return self._run_session(environment={**os.environ, **variables})
         return self._run_session(*(f"--try-env={name}={text}" for name, text in variables.items()))
 
@@ -103,7 +103,7 @@ class SessionRunner:
         A release is UNTESTABLE if a session has no verdict, or if the status does not become clear.
         """
         try:
-            if criterion.is_failure and not self.is_compiled:
+            if criterion.is_failure and not self.is_compiling:
                 return self._decide_failure(criterion, *stack_options)
             if criterion.outcome is Outcome.REGRESSED:
                 return self._decide_by_times(criterion, good_python, *stack_options)

@@ -90,9 +90,9 @@ def _judge_failure(
 ) -> CompiledVerdict:
     """Return `verdict`, completed for a case that the compiler did not compile.
 
-    A program that needs more memory than the chip has (OUT_OF_MEMORY) fails the case if the program
-    of `baseline` fitted, or if a baseline is required and missing. An outcome that is going to be
-    stored does not fail. Every other kind of failure fails the case.
+    `failure` is the reason. Any kind but OUT_OF_MEMORY (the program needs more memory than the chip
+    has) fails the case. OUT_OF_MEMORY fails the case if the program of `baseline` fitted, or if
+    `settings` require a baseline and there is none, but never if the outcome will be stored.
     """
     text = failure.first_line
     if failure.kind is not FailureKind.OUT_OF_MEMORY:
@@ -179,9 +179,9 @@ def program_differences(
 def _property_differences(
     old_program: CompiledProgram, new_program: CompiledProgram
 ) -> Iterator[Difference]:
-    """Yield a Difference for each property, such as the algorithm, that the programs do not share.
+    """Yield a Difference for each property, such as the algorithm, that is not equal in both.
 
-    The needed memory is not among these properties.
+    A property that only one program has counts as different. The needed memory is not compared.
     """
     old, new = _property_texts(old_program), _property_texts(new_program)
     for name in {**old, **new}:

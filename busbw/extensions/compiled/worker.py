@@ -131,7 +131,10 @@ class CompiledProgram:
 
     @property
     def algorithm_text(self) -> str:
-        """The published algorithm in words; of a user's program the number of its collectives."""
+        """The algorithm that the compiler publishes, as text, or ``not published``.
+
+        For a user's program, the text has the number of its collectives per step instead.
+        """
         if not self.groups:
             return f"{plural(sum(self.collectives.values()), 'collective')} per step"
         if not self.algorithm:

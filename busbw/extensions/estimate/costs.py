@@ -43,9 +43,9 @@ class Link:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Flow:
-    """The messages that follow each other on the links of a level, and so decide the time.
+    """The messages that follow each other on links of the same LinkLevel, and so decide the time.
 
-    If the two directions of a link differ, the busier direction counts.
+    If more is sent in one direction of a link than in the other, the busier direction counts.
 
     Attributes:
         message_count: The number of messages that follow each other.
@@ -172,10 +172,12 @@ def dedicated_servers_cost(payload_bytes: float, ranks: int, hosts: int, servers
 def colocated_servers_cost(payload_bytes: float, ranks: int, hosts: int, servers: int) -> Cost:
     """Return the cost of k = `servers` parameter servers on ranks that also compute gradients.
 
-    The hosts have equal numbers of servers, or numbers that differ by 1. With k = n the traffic is
-    the same as in a ring, but only two messages follow each other. A rank does not send the part of
-    the gradients whose server is on the same rank: the document "placement的估计" has 4 x 7/8 x S
-    for both directions of 8 machines together. Receiving sums takes as long as sending gradients.
+    The hosts have equal numbers of servers, or numbers that differ by 1. Each server adds up an
+    equal part of the gradients. A rank sends each server its part, except a server on the same
+    rank, and receives the sums, which takes as long. So only two messages follow each other. With
+    a server on each rank, the traffic is the same as in a ring. In the example of the document
+    "placement的估计", each of 8 machines has a server. There a machine sends and receives 4 x 7/8 of
+    the gradients in all.
     """
     bytes_per_server, ranks_per_host = payload_bytes / servers, ranks // hosts
     moved_bytes: dict[LinkLevel, float] = {}

@@ -276,10 +276,13 @@ def _iteration_times(
 def _cell_key(
     folder: Path, collective: RecordedCollective, options: argparse.Namespace, device_count: int
 ) -> tuple[str, int, str, int]:
-    """Return the key of a cell: the kind of collective, payload in bytes, column, and ranks.
+    """Return the key of the cell of the table to which a recorded collective belongs.
 
-    If the recording lacks the payload, --payload gives the payload, or the payload is read from the
-    names of folders. Names of inner folders take precedence.
+    The key has the kind of collective, the payload in bytes, the column, and the number of ranks.
+    The payload is that of the recording, or else of --payload, or else of the names of folders. The
+    column is the slice in the names of folders, such as ``v2-8``, with the size of the groups if
+    there are several groups; without a slice, the column is a text on the number of ranks. Names
+    of inner folders take precedence.
 
     Args:
         folder: The folder of the recording.

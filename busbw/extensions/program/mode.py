@@ -60,11 +60,12 @@ class ProgramCases:
     unmeasured_names: tuple[str, ...] = ()
 
     def communication_text(self, verdicts: Mapping[CaseSpec, Verdict]) -> str:
-        """Return a sentence on the time that all measured collectives of a step take together.
+        """Return a sentence on the total time of all measured collectives in a step.
 
-        The time is the sum of the median times of the collectives, each times its runs in a step.
-        The sentence names the collective with the longest time, and the collectives that are not
-        measured. If a case in `verdicts` has no time, the sentence says that the sum is unknown.
+        The median time of each collective is multiplied by the number of its runs in a step, and
+        the products are added up. The sentence names the collective with the largest product, and
+        the collectives that are not measured. If a case of the program has no time in `verdicts`,
+        the sentence only says that the total is unknown.
         """
         name = f"communication of {self.name}"
         seconds = {

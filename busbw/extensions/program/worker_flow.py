@@ -205,7 +205,7 @@ _FUNCTIONS_BY_OP: Mapping[str, Callable[..., Any]] = {
 
 def loop_computations(loop: Instruction) -> dict[str, str]:
     """Return the names of a loop's computations by their roles, ``condition`` and ``body``."""
-    return dict(_LOOP_COMPUTATIONS_PATTERN.findall(loop.unquoted_text))
+    return dict(_LOOP_COMPUTATIONS_PATTERN.findall(loop.text_without_quoted_parts))
 
 
 class LoopCounter:

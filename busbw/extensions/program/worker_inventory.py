@@ -193,7 +193,7 @@ class _Inventory:
     sources: SourceLines
     loop_counter: LoopCounter
     chains: Mapping[str, AbstractSet[str]]
-    _uses: dict[str, CollectiveUses] = field(default_factory=dict)
+    _uses_by_computation: dict[str, CollectiveUses] = field(default_factory=dict)
 
     def uses_in(self, computation: str) -> CollectiveUses:
         """Return the collectives that a single run of the computation `computation` runs.
@@ -201,16 +201,16 @@ class _Inventory:
         The collectives of called computations are included. Raises ProgramError if a collective
         runs over all ranks and their number is unknown.
         """
-        if computation not in self._uses:
+        if computation not in self._uses_by_computation:
             instructions = self.module.computations.get(computation, ())
             hiding_counts = count_hiding_operations(self.module, computation)
             by_name = {instruction.name: instruction for instruction in instructions}
-            self._uses[computation] = merge_equal_uses(
+            self._uses_by_computation[computation] = merge_equal_uses(
                 self._with_source(by_name, instruction, use)
                 for instruction in instructions
                 for use in self._uses_of_instruction(computation, instruction, hiding_counts)
             )
-        return self._uses[computation]
+        return self._uses_by_computation[computation]
 
     def _uses_of_instruction(
         self, computation: str, instruction: Instruction, hiding_counts: Mapping[str, int]
@@ -225,7 +225,7 @@ class _Inventory:
             return self._uses_of_loop(computation, instruction)
         if instruction.op == "conditional":
             branches = _NAME_PATTERN.findall(
-                " ".join(_BRANCHES_PATTERN.findall(instruction.unquoted_text))
+                " ".join(_BRANCHES_PATTERN.findall(instruction.text_without_quoted_parts))
             )
             # A single branch runs: a collective runs at most as often as in the branch with the
             # most runs.
@@ -278,7 +278,7 @@ class _Inventory:
         `hidden_by` is the number of operations while the collective is in progress. Raises
         ProgramError if the collective runs over all ranks and their number is unknown.
         """
-        ranks, groups, axes = self.axes.find_groups(instruction.unquoted_text)
+        ranks, groups, axes = self.axes.find_groups(instruction.text_without_quoted_parts)
         arrays = _result_arrays(instruction)
         result_bytes = sum(array_bytes for _, array_bytes in arrays)
         # The input of a reduce-scatter is larger than its result.
@@ -332,7 +332,7 @@ class _Inventory:
             instruction.op == "dynamic-slice" for instruction in instructions
         ):
             return False
-        ranks, *_ = self.axes.find_groups(sums[0].unquoted_text)
+        ranks, *_ = self.axes.find_groups(sums[0].text_without_quoted_parts)
         return sum(instructions[-1].array_bytes) * ranks == sum(sums[0].array_bytes)
 
 

@@ -30,7 +30,7 @@ from busbw.session.judge import findings_of_extensions
 from busbw.session.machine import worker_spec_of
 from busbw.session.measure import Display, make_observers, observed_values
 from busbw.session.options import Options
-from busbw.session.run import Mode, measuring_mode, run_on_machine
+from busbw.session.run import Mode, measuring_mode, run_under_machine_lock
 from busbw.session.state import JudgedSession, MeasuredSession
 
 from .worker import Tally
@@ -50,7 +50,7 @@ def mode_of(options: Options) -> Mode | None:
     return replace(
         measuring_mode(replace(options, require_baselines=False)),
         run_cases=partial(
-            run_on_machine,
+            run_under_machine_lock,
             run_resolved=lambda session, executor, display: Soak(session, executor, display).run(),
         ),
     )
@@ -152,7 +152,11 @@ class Soak:
         executor.close_group(group)
 
     def _soak_case(self, group: Group, case: Case) -> None:
-        """Soak `case` for a turn in the worker processes `group`, and record the result."""
+        """Soak `case` for about _TURN_S seconds in the workers of `group`, and record the result.
+
+        The compared amount is added to `tallies`. A failure is stored in `failures`, and the case
+        is then not soaked again. Observers are called at the end.
+        """
         left_s = max(0.0, self._end_s - time.monotonic())
         tally = self.tallies[case]
         amount = amount_text(sum(self.tallies.values(), Tally()))

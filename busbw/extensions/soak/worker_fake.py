@@ -31,13 +31,13 @@ class FakeSoakProgram(SoakProgram):
 
     Attributes:
         program: The program of the fake back end.
-        flips: The entry `flips` of the case in the script; empty if all results are right.
+        flip_script: The entry `flips` of the case in the script; empty if all results are right.
         _result_count: The number of results so far.
 
     """
 
     program: Program
-    flips: Mapping[str, Any]
+    flip_script: Mapping[str, Any]
     draw = 0
     _result_count: int = 0
 
@@ -50,10 +50,16 @@ class FakeSoakProgram(SoakProgram):
         return (int(self._is_wrong),)
 
     def find_mismatch(self) -> str:
-        word = {"rank": 1, "element": 7, "expected": 0, "actual": 1, **self.flips.get("word", {})}
+        word = {
+            "rank": 1,
+            "element": 7,
+            "expected": 0,
+            "actual": 1,
+            **self.flip_script.get("word", {}),
+        }
         return mismatch_text(**word) if self._is_wrong else ""
 
     @property
     def _is_wrong(self) -> bool:
         """Whether the script says that the last result is wrong."""
-        return bool(self.flips) and self._result_count % self.flips["every"] == 0
+        return bool(self.flip_script) and self._result_count % self.flip_script["every"] == 0

@@ -31,7 +31,11 @@ from busbw.driver.local import lock_this_machine
 from busbw.driver.transport import HostError, HostsTransport, WorkerSpec
 from busbw.extensions.stragglers.groups import GroupMeasurer
 from busbw.extensions.stragglers.liveness import NoHostAnswersError
-from busbw.extensions.stragglers.result import CHIPS_FALSE_ALARM_RISK, SearchResult, UnreachablePart
+from busbw.extensions.stragglers.result import (
+    CHIPS_FALSE_ALARM_RISK,
+    SearchResult,
+    UnreachableComponent,
+)
 from busbw.extensions.stragglers.search import MAX_HOSTS_IN_PAIRS, MIN_HOSTS, HostSearch
 from busbw.extensions.stragglers.statistics import find_slow_chips
 from busbw.frameworks import FRAMEWORKS
@@ -215,7 +219,9 @@ def _add_confirmed_slow_chips(
     reason = launch.failure.message if launch.failure else ""
     if not result.times and (reason or not losses):
         raise NoHostAnswersError(reason or "expected 3 chips or more, to tell a slow one")
-    lost = [UnreachablePart(name=f"host {h}", hosts=(h,), reason=reason) for h in launch.lost_hosts]
+    lost = [
+        UnreachableComponent(name=f"host {h}", hosts=(h,), reason=reason) for h in launch.lost_hosts
+    ]
     return replace(
         result,
         rounds=groups.rounds,

@@ -36,7 +36,7 @@ PAIRS_FALSE_ALARM_RISK, CHIPS_FALSE_ALARM_RISK = 0.5 * FALSE_ALARM_RISK, 0.5 * F
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class UnreachablePart:
+class UnreachableComponent:
     """An unreachable host, or a link without a time though both its hosts answer other hosts.
 
     Attributes:
@@ -75,7 +75,7 @@ class SearchResult:
     hosts: tuple[str, ...]
     rounds: int = 0
     slow: tuple[SlowComponent, ...] = ()
-    unreachable: tuple[UnreachablePart, ...] = ()
+    unreachable: tuple[UnreachableComponent, ...] = ()
     undecided: tuple[str, ...] = ()
     racks: Mapping[str, Racks] = field(default_factory=dict)
     detectable: Mapping[str, float] = field(default_factory=dict)

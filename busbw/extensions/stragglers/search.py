@@ -25,7 +25,7 @@ from busbw.extensions.stragglers.liveness import (
 from busbw.extensions.stragglers.result import (
     PAIRS_FALSE_ALARM_RISK,
     SearchResult,
-    UnreachablePart,
+    UnreachableComponent,
 )
 from busbw.extensions.stragglers.statistics import (
     ExcessFit,
@@ -70,8 +70,8 @@ class HostSearch:
         hosts: The names of the hosts.
         measure_groups: A function that measures a round of groups.
         min_loss: The smallest loss that counts as slow; 0.05 is 5 %.
-        in_pairs: Whether every pair of hosts is measured. Up to MAX_HOSTS_IN_PAIRS hosts are always
-            measured in pairs, and more hosts without `in_pairs` in larger groups.
+        in_pairs: Whether every pair of hosts is measured; otherwise hosts are measured in larger
+            groups. Always True for at most MAX_HOSTS_IN_PAIRS hosts, whatever the argument is.
         seed: The seed of the random order of hosts.
         report_progress: A function that is called with a text on the progress before each round.
 
@@ -121,7 +121,7 @@ class HostSearch:
             hosts=tuple(self.hosts),
             slow=tuple(sorted(slow, key=lambda finding: -finding.ratio)),
             unreachable=tuple(
-                UnreachablePart(name=_group_name(group), hosts=group, reason=reason)
+                UnreachableComponent(name=_group_name(group), hosts=group, reason=reason)
                 for group, reason in sorted(silent.items())
             ),
             undecided=tuple(map(_group_name, self._undecided_groups(tests))),
@@ -250,10 +250,16 @@ class HostSearch:
     def _choose_test_pairs(
         self, candidates: Sequence[HostGroup], tests: TestByCandidate
     ) -> tuple[dict[HostGroup, HostGroup], list[HostGroup]]:
-        """Return the pair in which each candidate is measured next, and the control pairs.
+        """Choose the pairs to measure in the next round: for the candidates, and for comparison.
 
-        Candidates get partners in their order, and a candidate without a free partner has no pair.
-        Partners are in the same rack. Hosts that are slow according to `tests` are in no pair.
+        A candidate is a host or a link. A link is its own pair. A host gets a free host as its
+        partner, which is not known to be in another rack. Candidates are served in the given order;
+        a candidate has no pair if too few hosts are free. The remaining free hosts form the control
+        pairs. Hosts that are slow according to `tests` are in no pair.
+
+        Returns:
+            The pair of each candidate that has a pair, and the control pairs.
+
         """
         slow = {group for (group, _), test in tests.items() if test.is_slow}
         excluded = {group[0] for group in (*candidates, *slow) if len(group) == 1}

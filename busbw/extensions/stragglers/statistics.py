@@ -306,7 +306,7 @@ def _connected_hosts(hosts: Sequence[str], pairs: Iterable[HostGroup]) -> tuple[
 
 
 # The seconds of each round, by the name of a chip or link and the name of its host.
-TimesByChip = Mapping[tuple[str, str], Sequence[float]]
+TimesByChipOrLink = Mapping[tuple[str, str], Sequence[float]]
 # Among fewer chips, a slow chip moves the median.
 _MIN_CHIPS = 3
 
@@ -352,7 +352,7 @@ def find_slow_chips(
 
 def _times_by_quantity(
     measured: Sequence[ChipTimes], hosts: Sequence[str]
-) -> Iterator[tuple[str, TimesByChip]]:
+) -> Iterator[tuple[str, TimesByChipOrLink]]:
     """Yield each quantity, such as ``computing`` or ``the link x+``, and its times by chip or link.
 
     `measured` are the times of each process, in the order of `hosts`.

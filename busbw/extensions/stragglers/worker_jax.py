@@ -174,7 +174,10 @@ def time_chips(
 
 
 def _multiply(matrix: Any) -> Any:
-    """Return a power of a square matrix, by _PRODUCTS_PER_CALL products one after the other."""
+    """Multiply a square matrix by itself _PRODUCTS_PER_CALL times, and return the last product.
+
+    The products run one after the other, because each product is a factor of the next.
+    """
     return jax.lax.fori_loop(0, _PRODUCTS_PER_CALL, lambda _, product: product @ matrix, matrix)
 
 
@@ -251,19 +254,19 @@ def _time_permutes(
         with record_profile(Path(folder)) as read:
             for _ in range(rounds):
                 jax.block_until_ready(compiled(*payloads))
-        rows_by_direction: dict[str, dict[int, list[float]]] = {
+        durations_s_by_direction: dict[str, dict[int, list[float]]] = {
             direction: {} for direction in directions.values()
         }
         for permute in read(map_begin_to_end(module)):
             direction = directions.get(permute.instruction)
             if direction is not None:
-                rows_by_direction[direction].setdefault(permute.device, []).append(
+                durations_s_by_direction[direction].setdefault(permute.device, []).append(
                     permute.duration_s
                 )
-    for direction, rows in rows_by_direction.items():
+    for direction, rows in durations_s_by_direction.items():
         if len(rows) != local_chip_count or {len(row) for row in rows.values()} != {rounds}:
             raise unavailable(f"the recording does not hold every permute along {direction}")
     return {
         direction: tuple(tuple(rows[device]) for device in sorted(rows))
-        for direction, rows in rows_by_direction.items()
+        for direction, rows in durations_s_by_direction.items()
     }

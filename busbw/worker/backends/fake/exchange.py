@@ -18,7 +18,7 @@ from busbw.model.machine import GroupMember
 # Seconds to wait for the first process, and between attempts to connect to it.
 _JOIN_S, _RETRY_S = 60.0, 0.01
 # Errors of a connection to a process of another group, which has another key.
-_OTHER_GROUP_ERRORS = (multiprocessing.AuthenticationError, EOFError, ConnectionResetError)
+_FOREIGN_GROUP_ERRORS = (multiprocessing.AuthenticationError, EOFError, ConnectionResetError)
 
 
 class FakeAllGather:
@@ -71,7 +71,7 @@ def _accept_connections(
     connections: dict[int, Connection] = {}
     with Listener(address, backlog=process_count, authkey=authkey) as listener:
         while len(connections) < process_count - 1:
-            with contextlib.suppress(*_OTHER_GROUP_ERRORS):
+            with contextlib.suppress(*_FOREIGN_GROUP_ERRORS):
                 connection = listener.accept()
                 connections[_receive(connection)] = connection
     return [connections[index] for index in sorted(connections)]
@@ -92,7 +92,7 @@ def _connect_to_first(address: tuple[str, int], authkey: bytes, index: int) -> C
     while True:
         try:
             connection = Client(address, authkey=authkey)
-        except (ConnectionRefusedError, *_OTHER_GROUP_ERRORS):
+        except (ConnectionRefusedError, *_FOREIGN_GROUP_ERRORS):
             if time.monotonic() > end_s:
                 raise
             time.sleep(_RETRY_S)

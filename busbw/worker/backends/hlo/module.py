@@ -141,7 +141,7 @@ class Instruction:
         return _json_object_at(_backend_config(self.text), _GPU_CONFIG_FIELD).get("is_sync") is True
 
     @functools.cached_property
-    def unquoted_text(self) -> str:
+    def text_without_quoted_parts(self) -> str:
         """The line of the instruction without texts in quotation marks.
 
         Quoted texts are names from the user's program, which may look like attributes of HLO, such
@@ -158,7 +158,7 @@ class Instruction:
         """
         if self.op in ("conditional", "while") or self.op.endswith(("-update", "-done")):
             return ()
-        called = _CALLED_COMPUTATION_PATTERN.findall(self.unquoted_text)
+        called = _CALLED_COMPUTATION_PATTERN.findall(self.text_without_quoted_parts)
         return tuple(name for text in called for name in _NAME_PATTERN.findall(text))
 
 

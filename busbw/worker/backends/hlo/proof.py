@@ -34,7 +34,7 @@ _STARTS_OF_COMPUTATIONS = {"call-start", "async-start", "custom-call-start", "fu
 _ASYNCHRONOUS_STARTS = {*_STARTS_OF_COMPUTATIONS, *(f"{kind}-start" for kind in HLO_COLLECTIVES)}
 
 # Operations that do not write to memory themselves. The computations that they call are examined.
-_WRITES_NOTHING = {
+_OPS_WITHOUT_WRITES = {
     "parameter",
     "tuple",
     "get-tuple-element",
@@ -295,7 +295,7 @@ def _payload_writers(module: Module, name: str, expected_loop: ExpectedLoop) -> 
         instruction
         for instruction in module.unconditional_instructions(name, includes_fused=False)
         if not instruction.collective
-        and instruction.op not in _WRITES_NOTHING
+        and instruction.op not in _OPS_WITHOUT_WRITES
         and not (instruction.op in _STARTS_OF_COMPUTATIONS and instruction.called_computations)
         and not instruction.op.endswith(("-done", "-update"))
         and "AllocateBuffer" not in instruction.text

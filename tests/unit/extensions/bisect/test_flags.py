@@ -20,7 +20,7 @@ class Scripted(SessionRunner):
 
     def __init__(self, outcomes: Mapping[str, Outcome | str], *options: str) -> None:
         super().__init__(
-            framework="fake", options=options, baselines_folder=Path(), is_compiled=False
+            framework="fake", options=options, baselines_folder=Path(), is_compiling=False
         )
         self.outcomes, self.variables = outcomes, list[Mapping[str, str]]()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from busbw.extensions.stragglers.result import SearchResult, UnreachablePart
+from busbw.extensions.stragglers.result import SearchResult, UnreachableComponent
 from busbw.extensions.stragglers.statistics import Racks, SlowComponent
 
 SIZE = "all-reduce 16M"
@@ -36,5 +36,5 @@ def test_a_result_of_find_slow_with_missing_measurements_is_not_healthy() -> Non
 
 def test_the_good_hosts_leave_out_unreachable_hosts_and_one_host_of_a_slow_link() -> None:
     link = SlowComponent(name="link a - d", hosts=("a", "d"), quantity=SIZE, ratio=2.3, p=0.003)
-    silent = UnreachablePart(name="host b", hosts=("b",), reason="it hangs")
+    silent = UnreachableComponent(name="host b", hosts=("b",), reason="it hangs")
     assert replace(HEALTHY, slow=(link,), unreachable=(silent,)).good_hosts == ["a", "c"]
