@@ -139,7 +139,7 @@ def _measure_pairs(
 def _measure_busbw_s(sampler: Sampler, iterations: int) -> float:
     """Run busbw's program, and return the time of an all-reduce in seconds."""
     short_s, long_s = sampler.time_short_and_long_chain(iterations)
-    return (long_s - short_s) / (iterations - sampler.program.shortest_chain)
+    return (long_s - short_s) / (iterations - sampler.program.shortest_chain_iterations)
 
 
 def _measure_loop_s(loop: Loop, iterations: int) -> float:

@@ -51,7 +51,9 @@ def select_specs(request: GridOptions) -> tuple[CaseSpec, ...]:
         raise GridError(unsupported_reasons[0])
     supporting_frameworks = (framework for framework, reason in reasons.items() if not reason)
     grid = dict.fromkeys(
-        spec for framework in supporting_frameworks for spec in _framework_specs(framework, request)
+        spec
+        for framework in supporting_frameworks
+        for spec in _case_specs_of_framework(framework, request)
     )
     if not grid:
         raise GridError(
@@ -82,7 +84,7 @@ def _unsupported_text(framework: str, request: GridOptions) -> str:
     return ""
 
 
-def _framework_specs(framework: str, request: GridOptions) -> Iterator[CaseSpec]:
+def _case_specs_of_framework(framework: str, request: GridOptions) -> Iterator[CaseSpec]:
     """Yield the CaseSpecs of the requested combinations that `framework` supports.
 
     Raises GridError if a collective supports none of the requested placements or reduce operations.

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from busbw import wire
-from busbw.driver.local import free_ports, lock_this_machine
+from busbw.driver.local import find_free_ports, lock_this_machine
 from busbw.extensions.profiles.recordings import find_collectives, read_events
 from busbw.model import variables
 from busbw.model.machine import ProcessGroup, group_members
@@ -91,7 +91,7 @@ class Bench:
         default. `fields` are values of the request.
         """
         cluster = ProcessGroup(processes=RANKS, shared_devices=int(self.device is DeviceClass.GPU))
-        ports = free_ports(RANKS, "127.0.0.1", socket.AF_INET)
+        ports = find_free_ports(RANKS, "127.0.0.1", socket.AF_INET)
         members = group_members(cluster, (f"127.0.0.1:{port}" for port in ports))
         request = {"task": task, "framework": "jax", "device": self.device.value, "ranks": RANKS}
         requests = [{**request, **fields, "member": wire.to_json(member)} for member in members]

@@ -149,11 +149,11 @@ def _machine_lines(machine: MachineHistory) -> list[str]:
     outcomes = ", ".join(f"{count} {name}" for name, count in machine.outcome_counts.items())
     lines = [f"{machine.folder}: {plural(len(machine.first_lines), 'session')} ({outcomes})"]
     # Cases that were measured without a reference stack share a table, whatever the framework.
-    tables: dict[str, list[CaseHistory]] = {}
+    histories_by_title: dict[str, list[CaseHistory]] = {}
     for history in machine.cases:
         title = f"{history.series.text}:" if history.series.stack else ""
-        tables.setdefault(title, []).append(history)
-    for title, cases in tables.items():
+        histories_by_title.setdefault(title, []).append(history)
+    for title, cases in histories_by_title.items():
         lines += ["", title] if title else []
         lines += render("text", _cases_table(cases))
         for series in dict.fromkeys(history.series for history in cases):

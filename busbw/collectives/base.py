@@ -224,7 +224,7 @@ _MESH_PATTERN = re.compile(
     rf"(?:\[(?P<dims>{_NUMBERS})\](?:T\((?P<axis_order>{_NUMBERS})\))?)?\))?"
     r" *\{(?P<axes>'\w+'(?:,'\w+'){0,63})\}"
 )
-_PAIRS_PATTERN = re.compile(r"source_target_pairs=\{((?:\{\d+,\d+\},?)*)\}")
+_SOURCE_TARGET_PAIRS_PATTERN = re.compile(r"source_target_pairs=\{((?:\{\d+,\d+\},?)*)\}")
 _BRACES_PATTERN = re.compile(r"\{([\d,]*)\}")
 _EXTENT, _AXIS = re.compile(r"'(\w+)'=(\d+)"), re.compile(r"'(\w+)'")
 
@@ -279,7 +279,7 @@ def replica_groups_of(line: str, ranks: int) -> tuple[tuple[int, ...], ...] | No
     dims, axis_order, group_size = layout
     if math.prod(dims) != group_size.ranks:
         return None
-    places = _numbers_of_transposed_array(dims, axis_order)
+    places = _element_numbers_of_transposed_array(dims, axis_order)
     ranks_of_mesh, size = _mesh_ranks_in_hlo(line, group_size.ranks), group_size.size
     if not sorted(places) == sorted(ranks_of_mesh) == list(range(group_size.ranks)):
         return None
@@ -289,7 +289,9 @@ def replica_groups_of(line: str, ranks: int) -> tuple[tuple[int, ...], ...] | No
     )
 
 
-def _numbers_of_transposed_array(dims: Sequence[int], axis_order: Sequence[int]) -> list[int]:
+def _element_numbers_of_transposed_array(
+    dims: Sequence[int], axis_order: Sequence[int]
+) -> list[int]:
     """Return the element numbers of an array, read in the order of the transposed array.
 
     The elements of the array, whose shape is `dims`, are numbered with the last axis running
@@ -314,7 +316,7 @@ def _mesh_ranks_in_hlo(line: str, rank_count: int) -> Sequence[int]:
     dims = _whole_numbers(mesh["dims"] or "")
     if mesh["listed"] or math.prod(dims) != rank_count:
         return _whole_numbers(mesh["listed"] or "")
-    return _numbers_of_transposed_array(dims, _axis_order(mesh["axis_order"], dims))
+    return _element_numbers_of_transposed_array(dims, _axis_order(mesh["axis_order"], dims))
 
 
 def _axis_order(text: str | None, dims: Sequence[int]) -> tuple[int, ...]:
@@ -359,7 +361,7 @@ def source_target_pairs_of(line: str) -> tuple[tuple[int, ...], ...] | None:
 
     Returns None if the line lists no pairs.
     """
-    match = _PAIRS_PATTERN.search(line)
+    match = _SOURCE_TARGET_PAIRS_PATTERN.search(line)
     return (
         tuple(_whole_numbers(text) for text in _BRACES_PATTERN.findall(match[1])) if match else None
     )

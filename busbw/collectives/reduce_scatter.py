@@ -30,9 +30,12 @@ class ReduceScatter(AbstractCollective):
         return ranks
 
     def max_exact_iterations(self, draw: Draw, placement: str) -> int:
-        """Return MAX_ITERATIONS if the dtype holds 2n times a power of two exactly, else 0.
+        """Return MAX_ITERATIONS if the dtype holds all sums exactly, else 0.
 
-        n is the number of ranks, and no sum of factors (1 or 2) is larger than 2n.
+        Each starting value is a power of two times a factor of 1 or 2. A sum over n ranks is the
+        same power of two times the sum of n factors, at most 2n. So the dtype needs enough
+        significant bits for 2n. Values do not grow from iteration to iteration, because every
+        iteration has the same input. `placement` is not used.
         """
         return MAX_ITERATIONS if 2 * draw.ranks <= 2 ** DTYPES[draw.dtype].significant_bits else 0
 

@@ -95,7 +95,7 @@ class Executor(contextlib.AbstractContextManager["Executor"]):
         ready. The cause is then probably not the measured software, and all cases of the launch
         would fail. A process that exited by itself would exit again, and its log has the reason.
         """
-        should_start_again = is_cut_short(failure) and not self.is_stopped
+        should_start_again = was_process_cut_short(failure) and not self.is_stopped
         if should_start_again:
             self.on_note(f"launch {failure.launch}: {failure.message}; it was started once more")
         return should_start_again
@@ -145,7 +145,7 @@ class Executor(contextlib.AbstractContextManager["Executor"]):
             self.spent_s[phase] = self.spent_s.get(phase, 0.0) + time.monotonic() - begin_s
 
 
-def is_cut_short(failure: Failure) -> bool:
+def was_process_cut_short(failure: Failure) -> bool:
     """Return whether a process hung, was ended by a signal or lost its host, and so failed.
 
     Returns False if the process exited by itself, or replied with the failure.
@@ -171,7 +171,7 @@ def probe(worker_spec: WorkerSpec, executor: Executor) -> Probe:
         answer = _try_probe(worker_spec, executor, replace(_PROBE_LAUNCH, is_replacement=True))
     if isinstance(answer, Probe):
         return answer
-    kind: type[HostError] = HostLostError if is_cut_short(answer) else HostError
+    kind: type[HostError] = HostLostError if was_process_cut_short(answer) else HostError
     if answer.kind is FailureKind.WRONG_WORLD:
         kind = IncomparableHostsError
     # A WorkerSpec without an interpreter uses that of this process, which needs no name here.

@@ -26,7 +26,7 @@ from .transport import EndMethod, Reply, Request, T, Transport, Worker, WorkerEx
 
 # After a process has failed, the other processes are watched for this time: the failure of another
 # process may be the cause, and may be seen a little later.
-CAUSE_GRACE_S = 0.5
+CAUSE_WATCH_S = 0.5
 
 # After a process has replied with a Failure, the other processes may take this long to reply. If
 # all processes refuse a request, they do so within a short time.
@@ -196,11 +196,11 @@ class Group:
     def _wait_for_replies(
         self, indices: Iterable[int], end_s: float
     ) -> dict[int, Reply | WorkerExit | None]:
-        """Wait until some member sends bytes or ends; return its Reply or WorkerExit, by its index.
+        """Wait until at least one of the members `indices` sends bytes or ends.
 
-        Only the members `indices` are watched, and the result may have several of these members. A
-        member whose reply is still incomplete has the value None. Returns an empty dictionary if
-        no member sends bytes or ends before `end_s`, a time of the monotonic clock in seconds.
+        Returns a dictionary that maps the index of each member that sent bytes or ended to its
+        Reply or WorkerExit, or to None while its reply is still incomplete. The dictionary is empty
+        if no member sends bytes or ends before `end_s`, a time of the monotonic clock in seconds.
         """
         # `select.select` takes no descriptor above 1023, which a few hundred hosts exceed.
         poll = select.poll()
@@ -213,7 +213,7 @@ class Group:
     def _find_cause(self, causes: Mapping[int, Any], activity: str) -> Failure:
         """Return the failure of the process that probably made the other processes end.
 
-        The other processes are watched for CAUSE_GRACE_S seconds, because the end of the process
+        The other processes are watched for CAUSE_WATCH_S seconds, because the end of the process
         that is the cause may be noticed later than its effects.
 
         Args:
@@ -226,7 +226,7 @@ class Group:
             index: end for index, end in causes.items() if isinstance(end, WorkerExit | Failure)
         }
         watched = {*range(len(self.members))} - {*causes}
-        end_s = time.monotonic() + CAUSE_GRACE_S
+        end_s = time.monotonic() + CAUSE_WATCH_S
         while watched and time.monotonic() < end_s:
             for index, received in self._wait_for_replies(watched, end_s).items():
                 watched.discard(index)

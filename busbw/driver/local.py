@@ -31,7 +31,7 @@ from .bundle import Bundle, PrivateFolder
 from .transport import EndMethod, HostError, Transport, Worker, WorkerExit, WorkerSpec
 
 # How long a worker may take to print its stack before it is killed, and to exit by itself.
-STACK_GRACE_S = 1.0
+STACK_TRACE_GRACE_S = 1.0
 EXIT_GRACE_S = 5.0
 
 MAX_LOG_CHARACTERS = 4000
@@ -236,7 +236,7 @@ class LocalWorker(Worker):
         if ending is EndMethod.STACK:
             self._is_hung = True
             # A stopped process prints no stack.
-            grace_s = 0.0 if self.is_stopped else STACK_GRACE_S
+            grace_s = 0.0 if self.is_stopped else STACK_TRACE_GRACE_S
         self._kill_at_s = min(self._kill_at_s, time.monotonic() + grace_s)
         if ending is EndMethod.STACK:
             self._process.send_signal(signal.SIGUSR1)
@@ -331,7 +331,7 @@ class LocalTransport(Transport):
         self._bundle = bundle
 
     def group_members(self, cluster: ProcessGroup) -> tuple[GroupMember, ...]:
-        ports = free_ports(cluster.processes, "127.0.0.1", socket.AF_INET)
+        ports = find_free_ports(cluster.processes, "127.0.0.1", socket.AF_INET)
         return group_members(cluster, (f"127.0.0.1:{port}" for port in ports))
 
     def start(
@@ -347,7 +347,7 @@ class LocalTransport(Transport):
             ) from error
 
 
-def free_ports(count: int, host: str, family: socket.AddressFamily) -> tuple[int, ...]:
+def find_free_ports(count: int, host: str, family: socket.AddressFamily) -> tuple[int, ...]:
     """Return `count` TCP ports of this host on which no process listens.
 
     `host` is the address at which the members of a group connect, and `family` its address family.

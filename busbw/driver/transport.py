@@ -35,9 +35,9 @@ class HostError(Exception):
 
 
 class HostLostError(HostError):
-    """The loss of a host or of a worker that has ended or does not reply.
+    """An error because a host or a worker has ended, or does not reply.
 
-    If a host is lost before the first measurement, all cases fail. If a host is lost later,
+    If the error is raised before the first measurement, all cases fail. If a host is lost later,
     measuring ends, and only the cases with too few launches fail.
     """
 

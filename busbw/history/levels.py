@@ -33,7 +33,7 @@ _MIN_VARIANCE = 1e-6
 
 # The noise of a case is estimated from its own sessions and from the noise of other cases, which
 # counts as this many sessions.
-_SESSIONS_FOR_USUAL_NOISE = 8
+_USUAL_NOISE_DEGREES_OF_FREEDOM = 8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -222,14 +222,14 @@ def _find_levels(
     over cases. A change of the shared part counts as shared only if most cases changed at the same
     time. Otherwise the change belongs to single cases.
     """
-    logs: dict[Case, dict[int, float]] = {}
+    log_times: dict[Case, dict[int, float]] = {}
     for position, session in enumerate(sessions):
         for case, times_s in session.times_s.items():
-            logs.setdefault(case, {})[position] = math.log(statistics.median(times_s))
-    middle = {case: statistics.median(values.values()) for case, values in logs.items()}
+            log_times.setdefault(case, {})[position] = math.log(statistics.median(times_s))
+    middle = {case: statistics.median(values.values()) for case, values in log_times.items()}
     medians = {}
     for position in range(len(sessions)):
-        shifts = [v[position] - middle[case] for case, v in logs.items() if position in v]
+        shifts = [v[position] - middle[case] for case, v in log_times.items() if position in v]
         if len(shifts) >= _MIN_SHARED_CASE_COUNT:
             medians[position] = statistics.median(shifts)
     changes = _find_changes(medians, _session_variance(medians))
@@ -240,14 +240,14 @@ def _find_levels(
     shared = tuple(
         change
         for change, first, last in zip(changes, edges, edges[2:])
-        if _is_shared(change, first, last, logs.values())
+        if _is_shared(change, first, last, log_times.values())
     )
     residuals = {
         case: {
             position: value - shared_without_changes.get(position, center) + center
             for position, value in _without_changes(values, shared).items()
         }
-        for case, values in logs.items()
+        for case, values in log_times.items()
     }
     return _find_case_levels(residuals, shared), shared
 
@@ -291,7 +291,10 @@ def _find_changes(values: _LogTimesByPosition, variance: Variance | None) -> tup
 
 
 def _is_shared(
-    change: MeanChange, first_position: int, end_position: int, logs: Iterable[_LogTimesByPosition]
+    change: MeanChange,
+    first_position: int,
+    end_position: int,
+    log_times: Iterable[_LogTimesByPosition],
 ) -> bool:
     """Return whether most cases have the change `change`.
 
@@ -302,14 +305,14 @@ def _is_shared(
         change: A change of the median over cases.
         first_position: The position of the first session to use.
         end_position: The position after the last session to use.
-        logs: The log times of each case.
+        log_times: The log times of each case.
 
     """
     agree = []
-    for log in logs:
+    for times in log_times:
         values = {
             position: value
-            for position, value in log.items()
+            for position, value in times.items()
             if first_position <= position < end_position
         }
         if values and change.size_at(max(values)) != change.size_at(min(values)):
@@ -338,7 +341,7 @@ def _find_case_levels(
         variance = variances[case]
         if variance is not None and usual is not None:
             variance = pool_with_prior_variance(
-                variance, Variance(value=usual, degrees_of_freedom=_SESSIONS_FOR_USUAL_NOISE)
+                variance, Variance(value=usual, degrees_of_freedom=_USUAL_NOISE_DEGREES_OF_FREEDOM)
             )
         changes = _find_changes(values, variance)
         last = max(values)

@@ -50,8 +50,9 @@ class LatestSession:
             The earlier sessions of this series are not yet included.
         loss_floor: The least log ratio that counts as a loss over several sessions.
         is_slower: Whether this session alone shows a loss.
-        can_begin_loss: Whether `is_slower` begins a loss of this series. For a case, `is_slower`
-            does not if only the part that the case shares with other cases is slow.
+        can_begin_loss: Whether this session alone can begin a loss of this series. False if not
+            `is_slower`. Also False for a case that is slower only by the part of its log ratio that
+            it shares with other cases.
         is_shared_part: Whether the series is the shared part of a framework, not a case.
 
     """
@@ -115,7 +116,7 @@ def assess_session(
     }
     latest_sessions = _latest_sessions(history, session_limits, times_today, directions)
     latest_losses = {
-        subject: _next_loss(history.series[subject], latest_session, rule, is_noisy)
+        subject: _loss_after_session(history.series[subject], latest_session, rule, is_noisy)
         for subject, latest_session in latest_sessions.items()
     }
     slower = {
@@ -179,7 +180,7 @@ def _latest_sessions(
     return latest_sessions
 
 
-def _next_loss(
+def _loss_after_session(
     series: Series, latest_session: LatestSession, rule: Rule, is_noisy: bool
 ) -> SeriesLoss:
     """Return the loss of a series after the session that is judged.

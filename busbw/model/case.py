@@ -24,7 +24,7 @@ from .machine import (
 from .words import Clock, payload_text
 
 # A user's program has any number of collectives, so this word stands for all of them.
-ALL_COLLECTIVES = "all"
+ALL_COLLECTIVES_WORD = "all"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,7 +32,7 @@ class Workload:
     """The collective that the ranks run, or a user's program with all its collectives.
 
     Attributes:
-        collective: The name of the collective, such as ``all_reduce``; `ALL_COLLECTIVES` for a
+        collective: The name of the collective, such as ``all_reduce``; `ALL_COLLECTIVES_WORD` for a
             program.
         reduce_op: ``sum``, ``max`` or ``min``; ``none`` for a collective that reduces nothing.
         placement: ``in_place`` or ``out_of_place``.
@@ -53,7 +53,7 @@ class Workload:
     @property
     def is_single_collective(self) -> bool:
         """Whether the workload is a single collective, which has a payload and thus a bandwidth."""
-        return self.collective != ALL_COLLECTIVES
+        return self.collective != ALL_COLLECTIVES_WORD
 
     @property
     def program_label(self) -> str:

@@ -27,8 +27,9 @@ class Plan:
     Attributes:
         launches: The number of launches in which each case is measured.
         samples: The number of samples of a case in a launch; fewer if they take too long.
-        min_sample_s: The seconds that the long chain takes longer than the short chain, long enough
-            for the clock. The long chain is shorter if it would take too much of the budget.
+        min_sample_s: The least difference in seconds between the times of the long and the short
+            chain, so that the clock can measure the difference. The difference is smaller if the
+            program cannot run more iterations, or if a single turn takes the whole budget.
         budget_s: The seconds after which sampling ends early, if at least two samples exist. After
             several times `budget_s` a single sample is enough.
         timeout_s: The longest time in seconds that a case may take in a launch.
@@ -279,7 +280,7 @@ class Failure:
         log: The end of the worker's log.
         detected: How busbw noticed that memory ran out; None for other kinds.
         needed_bytes: The memory that the case needs.
-        available_bytes: The memory that was free at that moment.
+        available_bytes: The memory that was free for the case.
         capacity_bytes: The memory that would be free if no other process used any.
         process_bytes: The memory of the worker without the case.
 

@@ -45,7 +45,7 @@ _LEGEND = {
     _EXPECTED: "+ expected: the baseline says so",
 }
 
-_MARKUP: Mapping[Outcome, Mapping[str, bool]] = {
+_MARKUP_OF_OUTCOME: Mapping[Outcome, Mapping[str, bool]] = {
     Outcome.PASS: {"green": True},
     Outcome.NOISY: {"yellow": True},
     Outcome.REGRESSED: RED,
@@ -137,7 +137,7 @@ def _verdict_row(verdict: Verdict, verbose: bool) -> Row:
 
 def verdict_markup(verdict: Verdict) -> Mapping[str, bool]:
     """Return the markup of a verdict for pytest's terminal writer, such as ``{"green": True}``."""
-    return RED if verdict.failed else _MARKUP.get(verdict.outcome, {})
+    return RED if verdict.failed else _MARKUP_OF_OUTCOME.get(verdict.outcome, {})
 
 
 def _outcome_marks(verdict: Verdict) -> str:

@@ -85,12 +85,12 @@ def _mesh_text(key: EnvironmentKey) -> str:
 def reference_stack_lines(
     probes: Sequence[Probe], flags: Mapping[str, str], home_folder: str
 ) -> Sequence[str]:
-    """Return a line for each reference stack: its versions, its path, and how its flags differ.
+    """Return a line for each reference stack: its versions, its path, and the flags that differ.
 
     Args:
         probes: The probe of the reference stack of each framework.
-        flags: The environment variables of the tested stack. Only flags with another value in the
-            reference stack are in its line.
+        flags: The environment variables of the tested stack. The line of a reference stack lists
+            the flags whose values differ between the tested stack and this reference stack.
         home_folder: The home directory of the user, which is written as ``~``.
 
     """

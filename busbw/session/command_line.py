@@ -176,10 +176,11 @@ def _checked_history_folder(root: Path, values: Mapping[str, Any]) -> Path | Non
 
 
 def _checked_outputs(values: Mapping[str, Any]) -> dict[str, Path]:
-    """Return the paths of the files that a session writes, by the option that names each file.
+    """Return the paths of the files that a session writes, by the name of the option for each file.
 
-    Raises UsageError if two options name the same file, if a file cannot be written, if the file
-    exists and has contents of another kind, or if a library that makes the file is missing.
+    `values` maps the names of options to their values; options without a value are missing. Raises
+    UsageError if two options name the same file, if a file cannot be written, if the file exists
+    and has contents of another kind, or if a library that makes the file is missing.
     """
     paths: dict[str, Path] = {}
     for name in ("results", *extensions.declared_names("VIEWS")):

@@ -148,7 +148,7 @@ def add_reference_probes(
         name, path = reference.framework, reference.framework_path
         may_be_same = FRAMEWORKS[name].is_scripted or is_changed or options.inject is not None
         if name in options.against and path == paths[name] and not may_be_same:
-            stacks = f"{options.against[name]} and {python_of(options, name)}"
+            stacks = f"{options.against[name]} and {interpreter_of_framework(options, name)}"
             raise UsageError(f"--against: expected two stacks, but {stacks} use {path}")
     return replace(machine, references=references)
 
@@ -169,7 +169,7 @@ def _probe_framework(
     return probe(worker_spec, executor)
 
 
-def python_of(options: Options, framework: str) -> str:
+def interpreter_of_framework(options: Options, framework: str) -> str:
     """Return the path of the interpreter that measures `framework` in the candidate stack.
 
     Without an option --python the interpreter of this process measures.
@@ -197,7 +197,7 @@ def worker_spec_of(
 
     """
     worker_spec = WorkerSpec(
-        python=python_of(options, framework),
+        python=interpreter_of_framework(options, framework),
         framework=framework,
         device=device.value if device else "",
         ranks=ranks,

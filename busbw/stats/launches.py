@@ -290,18 +290,24 @@ def look_significance_levels(
 ) -> tuple[float, ...]:
     """Return the one-sided significance level of each look of a sequential test.
 
-    A look is a moment at which the test can decide: after each number of observations in
-    `observation_counts`, which are ascending. All looks together err with probability `error_rate`
-    (K. K. G. Lan and D. L. DeMets, "Discrete sequential boundaries for clinical trials", 1983).
-    Each look spends a part of `error_rate`: the increase of `spent_error_fraction` since the
-    previous look, with the given `shape`. The spent part is the probability that the sum of the
-    observations crosses a bound for the first time at this look.
+    A look is a moment at which the test can decide. If nothing changed, the probability that the
+    test errs at any look is `error_rate`. Each look spends a part of `error_rate`: the probability
+    that the sum of the observations crosses its bound at this look, and crossed no bound at the
+    looks before (K. K. G. Lan and D. L. DeMets, "Discrete sequential boundaries for clinical
+    trials", 1983).
 
     The distribution of the sums that crossed no bound is integrated from look to look (P. Armitage,
     C. K. McPherson and B. C. Rowe, "Repeated significance tests on accumulating data", 1969), for
     normal observations of a known variance. With an estimated variance, callers apply the same
     levels to Student's t, which is an approximation (C. Jennison and B. W. Turnbull, "Group
     Sequential Methods with Applications to Clinical Trials", 2000, section 4.4).
+
+    Args:
+        observation_counts: The number of observations at each look, in ascending order.
+        error_rate: The probability of an error at all looks together.
+        shape: The argument `shape` of `spent_error_fraction`, which says how much of `error_rate`
+            has been spent up to each look.
+
     """
     import numpy as np
     from scipy.optimize import brentq

@@ -202,7 +202,9 @@ class Sampler:
         """Whether each slope is positive, and no short chain shows that the machine stalled."""
         short_s, slopes_s = self._short_chain_and_slopes_s()
         least_s = _LEAST_COLLECTIVE_FRACTION * short_s if short_s > self.plan.budget_s else 0.0
-        return min(slopes_s) > 0 and min(slopes_s) * self.program.shortest_chain >= least_s
+        return (
+            min(slopes_s) > 0 and min(slopes_s) * self.program.shortest_chain_iterations >= least_s
+        )
 
     def may_stop(self, sample_count: int, spent_s: float, min_samples: int) -> bool:
         """Return whether sampling may stop after `sample_count` samples, which took `spent_s`.
@@ -224,7 +226,7 @@ class Sampler:
         """
         if self._times_single_calls:
             return Samples(1, tuple(call_s for _, call_s in self._chain_times_s))
-        iterations, shortest = self.iterations, self.program.shortest_chain
+        iterations, shortest = self.iterations, self.program.shortest_chain_iterations
         short_s, samples_s = self._short_chain_and_slopes_s()
         if min(samples_s) <= 0:
             slowest_short_s = max(short for short, _ in self._chain_times_s)
@@ -244,7 +246,7 @@ class Sampler:
         short chain, the p25 is used instead, because the machine stalled in the short chain.
         """
         short_s = launch_time_s([short for short, _ in self._chain_times_s])
-        if self.program.shortest_chain == self.program.iterations_per_turn:
+        if self.program.shortest_chain_iterations == self.program.iterations_per_turn:
             # TensorFlow's shortest chain is as long as the warm-up's chain, which did not stall.
             short_s = min(short_s, self._warm_chain_s)
         return short_s, tuple(
@@ -256,13 +258,13 @@ class Sampler:
         """Return the seconds that a collective takes, from the times of a long and a short chain.
 
         The long chain has `iterations` collectives. The short chain is the program's shortest chain
-        (`Program.shortest_chain`).
+        (`Program.shortest_chain_iterations`).
         """
-        return (long_s - short_s) / (iterations - self.program.shortest_chain)
+        return (long_s - short_s) / (iterations - self.program.shortest_chain_iterations)
 
     def time_short_and_long_chain(self, iterations: int) -> tuple[float, float]:
         """Time the program's shortest chain and a chain of `iterations`; return both times."""
-        shortest = self.program.shortest_chain
+        shortest = self.program.shortest_chain_iterations
         if shortest:
             return self.time_chain(shortest), self.time_chain(iterations)
         self._write_values()
@@ -358,7 +360,7 @@ class Sampler:
 
         """
         program, plan = self.program, self.plan
-        iterations = program.shortest_chain + program.iterations_per_turn
+        iterations = program.shortest_chain_iterations + program.iterations_per_turn
         if turn_time_s >= plan.budget_s:
             return iterations
         iterations = max(
@@ -387,7 +389,9 @@ class Sampler:
         number of iterations would be chosen.
         """
         short_s, long_s = self.time_short_and_long_chain(iterations)
-        turns = (iterations - self.program.shortest_chain) / self.program.iterations_per_turn
+        turns = (
+            iterations - self.program.shortest_chain_iterations
+        ) / self.program.iterations_per_turn
         if long_s - short_s <= _STALL_RATIO * turns * turn_time_s:
             return long_s - short_s
         again_short_s, again_long_s = self.time_short_and_long_chain(iterations)

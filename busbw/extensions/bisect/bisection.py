@@ -227,9 +227,9 @@ class Bisection:
             if criterion is not None:
                 break
         if criterion is not None and criterion.is_failure and not self.sessions.is_compiling:
-            criterion = self.sessions.measure_failure_rate(criterion, stack_option)
+            criterion = self.sessions.with_measured_failure_rate(criterion, stack_option)
         if criterion is not None and criterion.outcome is Outcome.REGRESSED:
-            criterion = self.sessions.measure_time_ratio(criterion, good_python, stack_option)
+            criterion = self.sessions.with_measured_time_ratio(criterion, good_python, stack_option)
         self.progress.save(criterion=criterion)
         return criterion
 

@@ -149,7 +149,7 @@ class SessionRunner:
                 reason = f"{criterion.reason_text(result)}; {plural(launches, 'launch')}"
                 return status or Status.UNTESTABLE, reason
 
-    def measure_failure_rate(self, criterion: Criterion, *stack_options: str) -> Criterion:
+    def with_measured_failure_rate(self, criterion: Criterion, *stack_options: str) -> Criterion:
         """Run sessions of the bad release, and return the criterion with the rate of failures.
 
         The rate is the fraction of launches that fail, in any way, in the case with the most
@@ -163,7 +163,7 @@ class SessionRunner:
         # The release failed before these sessions, so its rate is not 0.
         return replace(criterion, rate=max(1, failed) / launches)
 
-    def measure_time_ratio(
+    def with_measured_time_ratio(
         self, criterion: Criterion, good_python: str, *stack_options: str
     ) -> Criterion:
         """Measure the bad and the good release, and return the criterion with the ratio of times.

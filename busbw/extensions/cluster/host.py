@@ -18,7 +18,7 @@ from typing import Any
 
 from busbw import storage, wire
 from busbw.driver.bundle import PrivateFolder
-from busbw.driver.local import EXIT_GRACE_S, LocalWorker, free_ports, lock_this_machine
+from busbw.driver.local import EXIT_GRACE_S, LocalWorker, find_free_ports, lock_this_machine
 from busbw.driver.transport import EndMethod, WorkerExit, WorkerSpec
 from busbw.model.launch import LaunchId
 from busbw.model.machine import GroupMember
@@ -114,7 +114,7 @@ class Host:
     def send_free_ports(self, channel: Any, count: int, address: str) -> None:
         """Send the numbers of `count` free ports at `address`, which is an address of this host."""
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        channel.send(list(free_ports(count, address, family)))
+        channel.send(list(find_free_ports(count, address, family)))
 
     def run_worker(self, channel: Any, request_json: str) -> None:
         """Run a worker to its end; send its replies as bytes, and then its WorkerExit as JSON.

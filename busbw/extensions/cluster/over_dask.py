@@ -93,7 +93,7 @@ class DaskLink:
             _transfer_bytes(other_end, actor), client.loop.asyncio_loop
         )
 
-    def reason(self) -> str:
+    def end_reason(self) -> str:
         """Return the reason why the connection has ended, as a clause for a message."""
         try:
             self._transfer.result(_POLL_INTERVAL_S)

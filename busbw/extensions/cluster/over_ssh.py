@@ -61,7 +61,7 @@ class SshLink:
             self.stream.close()
             raise
 
-    def reason(self) -> str:
+    def end_reason(self) -> str:
         """Return the line of the log that says why ssh, or the Python on the host, ended.
 
         Waits until ssh ends, for a few seconds at most.

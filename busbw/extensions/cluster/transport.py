@@ -98,7 +98,7 @@ class HostConnection:
         try:
             greeting = self._start_host(first_message)
         except (OSError, EOFError, AssertionError, execnet.RemoteError) as error:
-            raise HostError(f"{name}: {link.reason()}") from error
+            raise HostError(f"{name}: {link.end_reason()}") from error
         if isinstance(greeting, str):
             raise HostError(f"{name}: {greeting}")
         self.machine: str = greeting[0] or name
@@ -144,7 +144,7 @@ class HostConnection:
         If `reason` is empty, the link says the reason.
         """
         if not self.lost:
-            self.lost = f"{self.name} is gone: {reason or self._link.reason()}"
+            self.lost = f"{self.name} is gone: {reason or self._link.end_reason()}"
             _end_input(self._link)
             self._link.close()
 

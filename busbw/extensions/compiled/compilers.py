@@ -23,7 +23,7 @@ from busbw.frameworks import FRAMEWORKS
 from busbw.model.case import Case
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.machine import EnvironmentKey
-from busbw.session.machine import python_of
+from busbw.session.machine import interpreter_of_framework
 from busbw.session.option import as_usage_error, cache_folder
 from busbw.session.options import Options
 from busbw.session.state import CollectedSession
@@ -83,7 +83,7 @@ def prepare_compiler_worker_specs(options: Options) -> dict[str, WorkerSpec]:
     # A session that compiles has a single framework.
     framework = options.frameworks[0]
     worker_spec = WorkerSpec(
-        python=python_of(options, framework),
+        python=interpreter_of_framework(options, framework),
         framework=framework,
         service="compile",
         default_variables=COMPILER_ENVIRONMENT.get(framework, {}),

@@ -10,7 +10,7 @@ from busbw import grid
 from busbw.baselines import document, store
 from busbw.driver.executor import Executor
 from busbw.extensions.program.options import program_name, program_sources
-from busbw.model.case import ALL_COLLECTIVES, Case, CaseSpec, GridError, convert_to
+from busbw.model.case import ALL_COLLECTIVES_WORD, Case, CaseSpec, GridError, convert_to
 from busbw.model.launch import Failure
 from busbw.model.machine import DeviceSet, EnvironmentKey
 from busbw.model.verdict import Verdict
@@ -120,7 +120,7 @@ def program_spec(framework: str, source: str) -> CaseSpec:
     return CaseSpec(
         framework=framework,
         payload_bytes=1,
-        collective=ALL_COLLECTIVES,
+        collective=ALL_COLLECTIVES_WORD,
         program=source,
         strategy=program_name(source),
     )

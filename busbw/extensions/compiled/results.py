@@ -93,10 +93,10 @@ def read_programs(path: Path) -> tuple[ProgramFile, StoredPrograms]:
 
 
 def baseline_file_text(key: EnvironmentKey, programs: StoredPrograms) -> str:
-    """Return the text of the file that stores `programs`, in the order of their keys.
+    """Return the text of the file that stores `programs`, sorted by `Case.line_key`.
 
-    The order is fixed so that a review shows only the lines that changed. `key` is the environment
-    key of all programs.
+    The programs are sorted so that a review shows only the lines that changed. `key` is the
+    environment key under which all programs are stored.
     """
     baselines = [programs[name] for name in sorted(programs)]
     entries = (

@@ -127,7 +127,11 @@ def _compile(case: Case, script: dict[str, Any]) -> OptimizedProgram:
 
 
 def _hlo_text(case: Case, script: dict[str, Any]) -> str:
-    """Return made-up optimized HLO with a loop that runs the collective of the case."""
+    """Return made-up optimized HLO with a loop that runs the collective of the case.
+
+    `script` contains the merged entries of the case: `strategy` is the algorithm that the simulated
+    compiler states. If `then` is ``lose_collective``, the loop lacks the collective.
+    """
     collective = COLLECTIVES[case.collective]
     payload = f"f32[{case.payload_bytes // 4}]{{0}}"
     size = collective.output_bytes(case.payload_bytes, case.group_size)

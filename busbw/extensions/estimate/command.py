@@ -137,11 +137,11 @@ def _add_gradient_options(parser: argparse.ArgumentParser) -> None:
     """Add the three options for the size of the gradients, of which exactly one is required."""
     group = parser.add_argument_group("gradients (one of these)")
     gradients = group.add_mutually_exclusive_group(required=True)
-    names = ", ".join(costs.MODEL_PARAMETERS)
+    names = ", ".join(costs.PARAMETER_COUNT_BY_MODEL)
     gradients.add_argument(
         "--model",
         type=str.lower,
-        choices=tuple(costs.MODEL_PARAMETERS),
+        choices=tuple(costs.PARAMETER_COUNT_BY_MODEL),
         metavar="NAME",
         help=f"Gradients of {names}",
     )
@@ -189,7 +189,7 @@ def _estimate_methods(options: argparse.Namespace) -> EstimateDocument:
     name, parameters, payload_bytes = "gradients", None, options.gradient_bytes
     if payload_bytes is None:
         name = options.model or "parameters"
-        parameters = options.parameters or costs.MODEL_PARAMETERS[options.model]
+        parameters = options.parameters or costs.PARAMETER_COUNT_BY_MODEL[options.model]
         payload_bytes = parameters * costs.DTYPE_BYTES[options.dtype or "float32"]
     links = {level: getattr(options, level.value) or options.bandwidth for level in LinkLevel}
     links = {level: link for level, link in links.items() if link is not None}

@@ -156,12 +156,13 @@ def naive_ring_cost(payload_bytes: float, ranks: int, hosts: int) -> Cost:
 
 
 def dedicated_servers_cost(payload_bytes: float, ranks: int, hosts: int, servers: int) -> Cost:
-    """Return the cost of parameter servers that have links of their own.
+    """Return the cost of k = `servers` parameter servers that have links of their own.
 
-    The ranks are workers: each rank sends its gradients to the k = `servers` servers, and receives
-    the sums. In one host t = 2 a + 2 max(S, n S/k) / b. Over several hosts each server is a host of
-    its own, and the workers of a host share the link of their host. The document "placement的估计"
-    has an example: 61.5 M gradients of 8 workers are 492 M values into a server, and as many out.
+    The ranks are workers: each rank sends its gradients to the servers, and receives the sums. In
+    one host t = 2 a + 2 max(S, n S/k) / b; the docstring of the module explains the letters. Over
+    several hosts each server is a host of its own, and the workers of a host share the link of
+    their host. The document "placement的估计" has an example with a single server: 8 workers with
+    61.5 M gradients each send 492 M values to the server, and receive as many.
     """
     server_bytes = ranks * payload_bytes / servers
     level, workers = (LinkLevel.INTRA, 1) if hosts == 1 else (LinkLevel.INTER, ranks // hosts)
@@ -176,8 +177,8 @@ def colocated_servers_cost(payload_bytes: float, ranks: int, hosts: int, servers
     equal part of the gradients. A rank sends each server its part, except a server on the same
     rank, and receives the sums, which takes as long. So only two messages follow each other. With
     a server on each rank, the traffic is the same as in a ring. In the example of the document
-    "placement的估计", each of 8 machines has a server. There a machine sends and receives 4 x 7/8 of
-    the gradients in all.
+    "placement的估计", each of 8 machines has a server. There a machine sends and receives 4 x 7/8
+    of the gradients in all.
     """
     bytes_per_server, ranks_per_host = payload_bytes / servers, ranks // hosts
     moved_bytes: dict[LinkLevel, float] = {}
@@ -209,7 +210,7 @@ def colocated_servers_cost(payload_bytes: float, ranks: int, hosts: int, servers
 DTYPE_BYTES: Mapping[str, int] = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 
 # The number of trained parameters of each model. Each trained parameter has a gradient.
-MODEL_PARAMETERS: Mapping[str, int] = {
+PARAMETER_COUNT_BY_MODEL: Mapping[str, int] = {
     "resnet-50": 25_583_592,
     "vgg-16": 138_357_544,
     "resnext-110": 1_730_000,
@@ -225,7 +226,7 @@ MODEL_PARAMETERS: Mapping[str, int] = {
 }
 
 # Rates in MB/s between machines and inside a machine, measured by the source for the first eight
-# models in the order of MODEL_PARAMETERS.
+# models in the order of PARAMETER_COUNT_BY_MODEL.
 _INTER_MB_PER_S = (91.875, 233.0, 59.5, 145.875, 120.125, 60.75, 92.125, 10.375)
 _INTRA_MB_PER_S = (306.5, 427.75, 63.0, 1082.125, 181.125, 159.625, 65.625, 22.875)
 

@@ -23,11 +23,11 @@ from busbw.model.words import payload_text, shorten_list
 from busbw.report.table import Column, Table, TextLine, make_rows
 
 MISSING_LIBRARIES = "pages and figures need busbw[page]: python -m pip install 'busbw[page]'"
-_WRITER = "busbw figure"
-_SVG_WRITER_ATTRIBUTE = f'data-written-by="{_WRITER}"'
-_PNG_CHUNK = b"tEXtSoftware\x00" + _WRITER.encode()
+_WRITER_NAME = "busbw figure"
+_SVG_WRITER_ATTRIBUTE = f'data-written-by="{_WRITER_NAME}"'
+_PNG_CHUNK = b"tEXtSoftware\x00" + _WRITER_NAME.encode()
 # The length of a PNG's signature and first chunk (IHDR). A chunk of text may follow this chunk.
-_PNG_HEAD_BYTES = 8 + 25
+_PNG_HEAD_LENGTH = 8 + 25
 _MAX_TEXT_CHARACTERS = 600
 # A screen reader reads the description of a chart. The parts of a chart have no role of their own.
 _ROLES_OF_PARTS_PATTERN = re.compile(r' (?:aria-[a-z]+|role)="[^"]*"')
@@ -119,10 +119,10 @@ class Chart:
 
     Attributes:
         title: The title above the chart.
-        rows: The values. Each row maps `series` (the name of a curve or of a group of cells), `x`
-            and `y` (coordinates), `remark` (such as an outcome) and other keys to values.
-        headings: Maps each key that the table shows to its heading. If the heading of `x` is
-            ``payload``, whole numbers in rows are payloads in bytes.
+        rows: The values. Each row maps keys to values: `series` (the name of a curve or of a group
+            of cells), `x` and `y` (coordinates), `remark` (such as an outcome) and other keys.
+        headings: Maps each key that the property `table` shows to the heading of its column. If the
+            heading of `x` is ``payload``, whole numbers in rows are payloads in bytes.
         subtitle: Smaller text below the title; may be empty.
 
     """
@@ -339,7 +339,7 @@ def draw_png(chart: Chart) -> bytes:
     """
     content: bytes = _render(chart, "png", scale=2)
     size, check = struct.pack(">I", len(_PNG_CHUNK) - 4), struct.pack(">I", zlib.crc32(_PNG_CHUNK))
-    return content[:_PNG_HEAD_BYTES] + size + _PNG_CHUNK + check + content[_PNG_HEAD_BYTES:]
+    return content[:_PNG_HEAD_LENGTH] + size + _PNG_CHUNK + check + content[_PNG_HEAD_LENGTH:]
 
 
 def is_drawn_chart(text: str) -> bool:

@@ -182,10 +182,11 @@ def find_collectives(events: Sequence[ProfileEvent], host: str) -> list[Recorded
 
 
 def _replica_events(events: Iterable[ProfileEvent]) -> Iterator[ProfileEvent]:
-    """Yield TensorFlow's collectives on a CPU, as events in which the replica is the device.
+    """Yield TensorFlow's collectives on a CPU, as if each replica were a device of its own.
 
-    Each replica of a collective is a node of TensorFlow's graph. All replicas of a collective have
-    the same step, iteration and instance, and the numbers in their names give their order.
+    Each replica runs its own node of TensorFlow's graph. The nodes of one run of a collective have
+    the same step, iteration and instance. The nodes are numbered in the order of the numbers in
+    their names, and this number of a node is the number of its device in the yielded event.
     """
     instances: dict[tuple[str, ...], dict[tuple[int, str], ProfileEvent]] = defaultdict(dict)
     for event in tensorflow_node_runs(events):

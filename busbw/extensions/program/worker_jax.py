@@ -53,7 +53,7 @@ def lower_program(source: str, devices: Sequence[Any]) -> Any:
             program = program[0].lower(*program[1])
     # A user's program that calls sys.exit must not end the worker.
     except (Exception, SystemExit) as error:
-        text = f"{source}: {type(error).__name__}: {first_line(error)}{_user_line_text(error)}"
+        text = f"{source}: {type(error).__name__}: {first_line(error)}{_user_code_line_text(error)}"
         raise MeasuringError(FailureKind.PROGRAM_ERROR, text) from error
     if not isinstance(program, jax.stages.Lowered):
         raise MeasuringError(
@@ -81,7 +81,7 @@ def _load_function(source: str) -> Any:
     return pkgutil.resolve_name(f"{module}:{name}")
 
 
-def _user_line_text(error: BaseException) -> str:
+def _user_code_line_text(error: BaseException) -> str:
     """Return the innermost line of the user's own code in a traceback, such as `` (train.py:31)``.
 
     The text is empty if the error was raised outside the user's code.

@@ -219,7 +219,8 @@ def _clock_problems(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
 def _bandwidth_problems(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
     """Yield a sentence for each family of cases that uses less than half of the links' bandwidth.
 
-    The check ``curve`` counts, and of each family the payload with the highest bandwidth.
+    A family is judged by its payload with the highest bandwidth in the check ``curve``. `sessions`
+    maps the names of checks to their sessions.
     """
     timed_verdicts = [v for v in sessions["curve"].verdicts.values() if v.ceiling_share is not None]
     for name, group in itertools.groupby(timed_verdicts, lambda v: v.case and v.case.family_name):
@@ -229,9 +230,10 @@ def _bandwidth_problems(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
 
 
 def _memory_problems(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
-    """Yield a sentence for each case of the check ``memory`` in a family without any time.
+    """Yield a sentence for each case of the check ``memory`` if no case of its family has a time.
 
-    Usually the larger payloads of a family do not fit, which is no problem, and the others do fit.
+    If at least one payload of a family has a time, it is no problem that larger payloads do not
+    fit. `sessions` maps the names of checks to their sessions.
     """
     verdicts = sessions["memory"].verdicts.values()
     fitting = {v.case.family_name for v in verdicts if v.case is not None and v.now}

@@ -18,6 +18,6 @@ VALUES = {
 }
 FIGURES = {"soak": "mode:FIGURES"}
 HOOKS = {"tables": "signatures:order_tables"}
-FIRST_CALLS = {"signature": "worker_signature:SummationSignature"}
+FIRST_CALLS = {"signature": "worker_signature:SummationSignatureReader"}
 WORKER_SERVICES = {"health": "worker_health:make_worker"}
 WORKER_OPERATIONS = {"soak": "worker:soak", "health": "worker_health:HealthReader.read"}

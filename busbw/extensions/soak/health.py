@@ -42,7 +42,7 @@ _MIN_THROTTLED_FRACTION = 0.01
 # lost. The time of a launch is the lower quartile of its samples, and the time of a case is the
 # median of its launches. So stops in three quarters of the samples of half of the launches are
 # enough to make a case slower.
-_EXPLAINING_FRACTION = 1 / 3
+_MIN_THROTTLED_LOSS_FRACTION = 1 / 3
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -234,7 +234,7 @@ def health_finding(measured_session: MeasuredSession, spec: CaseSpec, verdict: V
         runs = measured_session.measurements[spec].runs
         sampling_s = sum(run.phases_s.get("sampling", 0.0) for run in runs)
         lost_s = (1 - 1 / verdict.ratio) * sampling_s
-    explains = sum(changes.throttled_s.values()) >= _EXPLAINING_FRACTION * lost_s
+    explains = sum(changes.throttled_s.values()) >= _MIN_THROTTLED_LOSS_FRACTION * lost_s
     doubt = (
         ", ".join(changes.throttling_texts)
         if explains and not measured_session.options.is_paired

@@ -65,7 +65,7 @@ _GPU_COUNTERS: Mapping[str, Mapping[str, tuple[str, *tuple[str | int, ...]]]] = 
 }
 # How to convert the results of NVML's functions that do not return a number to keep. The results
 # are rows remapped for both kinds of errors, nanoseconds, memory, and whether a link is active.
-_NUMBERS_OF_RESULTS: Mapping[str, Callable[[Any], float]] = {
+_NUMBER_CONVERTERS: Mapping[str, Callable[[Any], float]] = {
     "nvmlDeviceGetRemappedRows": lambda rows: sum(rows[:2]),
     "nvmlDeviceGetViolationStatus": lambda status: status.violationTime / 1e9,
     "nvmlDeviceGetMemoryInfo": lambda memory: memory.used,
@@ -189,7 +189,7 @@ class HealthReader:
                     with contextlib.suppress(nvml.NVMLError):
                         numbers = (getattr(nvml, str(word), word) for word in arguments)
                         value = getattr(nvml, function)(handle, *numbers)
-                        number = float(_NUMBERS_OF_RESULTS.get(function, float)(value))
+                        number = float(_NUMBER_CONVERTERS.get(function, float)(value))
                         self._counters[kind][f"gpu {index} {counter}"] = number
 
     def _read_tpus(self, monitor: Any, seconds: float) -> None:

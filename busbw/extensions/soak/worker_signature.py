@@ -86,7 +86,7 @@ SUMS_BY_ORDER: dict[str, SumInOrder] = dict(
 )
 
 
-class SummationSignature:
+class SummationSignatureReader:
     """The inputs of a sum's first call, and the signature that is read from the call's result.
 
     The sums of the inputs are rounded, so that the result shows the order of summation.

@@ -164,8 +164,8 @@ class SoakValues(ExactValues):
     def _reduce_exactly(self, blocks: Sequence[Any]) -> Any:
         """Return the exact reduction (sum, maximum or minimum) of the blocks of all ranks."""
         if self.case.reduce_op != "sum":
-            chosen: Any = np.maximum if self.case.reduce_op == "max" else np.minimum
-            return chosen.reduce(blocks)
+            reduction: Any = np.maximum if self.case.reduce_op == "max" else np.minimum
+            return reduction.reduce(blocks)
         if self._is_integer:
             # Devices, too, add up words modulo 2^bits.
             words = [block.view(self._word_dtype) for block in blocks]

@@ -18,7 +18,7 @@ from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import SessionOutcome, plural, shorten_list
 from busbw.report.session import stack_flags_or_none
 from busbw.session.judge import present_session_by_key
-from busbw.session.machine import key_of_all_devices, python_of
+from busbw.session.machine import interpreter_of_framework, key_of_all_devices
 from busbw.session.option import as_usage_error, cache_folder
 from busbw.session.options import LockedStack, Options
 from busbw.session.state import JudgedSession, MeasuredSession
@@ -53,7 +53,7 @@ def build_references(
         folder = options.baselines / key_of_all_devices(target, framework).folder
         with storage.reraise_as(StackError, StackError, where=f"{framework}: "):
             stacks[framework] = build_stack(
-                folder, framework, python_of(options, framework), cache, report
+                folder, framework, interpreter_of_framework(options, framework), cache, report
             )
     return stacks
 
@@ -69,7 +69,7 @@ def lock_references(measured_session: MeasuredSession, frameworks: Sequence[str]
         lock_stack(
             options.baselines / key_of_all_devices(target, framework).folder,
             framework,
-            python_of(options, framework),
+            interpreter_of_framework(options, framework),
             measured_session.date,
             replaces_lock=options.update_baselines == "all",
         )

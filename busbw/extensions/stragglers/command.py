@@ -238,10 +238,11 @@ def _add_confirmed_slow_chips(
 def _make_worker_spec(
     options: argparse.Namespace, transport: HostsTransport, processes: int
 ) -> WorkerSpec:
-    """Return how workers are started, for the requested device or, else, the device of the hosts.
+    """Return the WorkerSpec with which the workers on the hosts are started.
 
-    `processes` is the number of processes on each host. Raises NoHostAnswersError if the device is
-    not requested and no host answers.
+    The workers use the device that `options` request or, without such a request, the device that
+    the hosts of `transport` have. `processes` is the number of processes on each host. Raises
+    NoHostAnswersError if no device is requested and no host answers.
     """
     framework = FRAMEWORKS[options.framework]
     worker_spec = WorkerSpec(

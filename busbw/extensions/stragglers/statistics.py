@@ -145,10 +145,10 @@ class ExcessFit:
 
     Attributes:
         host_excesses: The excess of each host.
-        link_excesses: The excess of each link, which the excesses of its hosts do not explain;
-            empty if hosts were measured in larger groups.
-        log_time_stddev: The noise: a standard deviation of logarithms of times, from which outliers
-            are excluded.
+        link_excesses: The excess of each link, after subtracting the larger excess of its two hosts
+            if that excess is positive; empty if hosts were measured in larger groups.
+        log_time_stddev: The noise: the standard deviation of `link_excesses` or, if hosts were
+            measured in larger groups, of the excesses of the groups. Outliers hardly change it.
 
     """
 

@@ -153,8 +153,9 @@ class Program(ABC):
         iterations_per_turn: The number of iterations in each turn of the loop.
         max_iterations: The largest number of iterations in a call. More iterations would not give
             exact values.
-        shortest_chain: The number of iterations of the chain whose time shows the cost of a call.
-            0 is an empty call. More than 0 if an empty call lacks a cost that longer chains have.
+        shortest_chain_iterations: The number of iterations of the chain whose time shows the cost
+            of a call. 0 is an empty call. More than 0 if an empty call lacks a cost that longer
+            chains have.
         end_by_begin_instruction: Maps the name of the instruction that begins a collective to the
             name of the instruction that ends this collective. Profilers show these names.
         compiled_memory_bytes: The memory of a rank's part of the program and its arguments, as the
@@ -170,7 +171,7 @@ class Program(ABC):
     proof: Proof
     iterations_per_turn: int
     max_iterations: int
-    shortest_chain: int = 0
+    shortest_chain_iterations: int = 0
     end_by_begin_instruction: Mapping[str, str] = MappingProxyType({})
     compiled_memory_bytes: int | None = None
     is_injecting: bool = True

@@ -107,10 +107,10 @@ class ChainProgram(Program):
         if self._case.clock is Clock.DISPATCH:
             return 1
         longest = max_exact_iterations // self.iterations_per_turn * self.iterations_per_turn
-        if longest <= self.shortest_chain:
+        if longest <= self.shortest_chain_iterations:
             raise unavailable(
                 f"{self._case.dtype} holds no exact chain of "
-                f"{self.shortest_chain + self.iterations_per_turn} over "
+                f"{self.shortest_chain_iterations + self.iterations_per_turn} over "
                 f"{self._case.group_size} ranks"
             )
         return longest

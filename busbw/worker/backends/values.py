@@ -31,7 +31,7 @@ T = TypeVar("T")
 # The number of elements that are compared at once.
 _CHUNK_ELEMENTS = 2**18
 # From this payload in bytes on, ranks are checked or written on all cores at the same time.
-_PARALLEL_BYTES = 2**24
+_MIN_PARALLEL_PAYLOAD_BYTES = 2**24
 
 
 @dataclass(frozen=True)
@@ -273,7 +273,7 @@ def map_ranks(function: Callable[[int], T], ranks: Iterable[int], payload_bytes:
     If the payload of `payload_bytes` is large, the calls run in as many threads as the process has
     cores. Threads help because numpy releases Python's interpreter lock.
     """
-    if payload_bytes < _PARALLEL_BYTES:
+    if payload_bytes < _MIN_PARALLEL_PAYLOAD_BYTES:
         return [function(rank) for rank in ranks]
     with ThreadPoolExecutor(host.usable_cores()) as threads:
         return list(threads.map(function, ranks))

@@ -62,7 +62,7 @@ class ScriptedProgram(Program):
         wrong_at: int | None = None,
     ) -> None:
         self.iterations_per_turn = step
-        self.shortest_chain = shortest
+        self.shortest_chain_iterations = shortest
         self.max_iterations = most
         self.proof = build.proof()
         self.events: list[Event] = []

@@ -202,9 +202,10 @@ class FakeBackend(Backend):
         yield self._read_recording
 
     def _read_recording(self, _: Mapping[str, str]) -> list[TimedCollective]:
-        """Return the recorded collectives of each rank of this process, without the lost events.
+        """Return the recorded collectives of each rank of this process.
 
-        The argument, the names of instructions, is not used.
+        To simulate a profiler that loses events, the last events are left out, as many as
+        `events_lost` in the script says. The argument, the names of instructions, is not used.
         """
         slower = float(self.script.get("device_slower", 1.0))
         events = self.recorded_s[: len(self.recorded_s) - self.script.get("events_lost", 0)]

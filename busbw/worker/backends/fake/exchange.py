@@ -85,7 +85,8 @@ def _connect_to_first(address: tuple[str, int], authkey: bytes, index: int) -> C
     Args:
         address: the host and the port on which the first process listens.
         authkey: a secret that only the processes of the group know.
-        index: the index of this process, which is sent first.
+        index: the index of this process. It is the first value that is sent over the connection, so
+            that the first process knows the sender.
 
     """
     end_s = time.monotonic() + _JOIN_S

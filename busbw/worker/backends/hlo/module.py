@@ -243,7 +243,7 @@ def algorithm_in_backend_config(collectives: Sequence[Instruction]) -> dict[str,
     """
     published: dict[str, list[str]] = {}
     for line in collectives:
-        for name, value in _published_values(_backend_config(line.text)):
+        for name, value in _algorithm_properties(_backend_config(line.text)):
             if value not in published.setdefault(name, []):
                 published[name].append(value)
     return {name: "+".join(values) for name, values in sorted(published.items())}
@@ -270,7 +270,7 @@ def _json_object_at(value: Any, name: str) -> Mapping[str, Any]:
     return inner if isinstance(inner, dict) else {}
 
 
-def _published_values(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _algorithm_properties(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the name and the value of each property of the algorithm that a compiler published.
 
     `config` is the JSON object of a collective's ``backend_config``.

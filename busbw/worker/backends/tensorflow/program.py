@@ -56,7 +56,7 @@ class TensorflowProgram(ChainProgram):
     """
 
     iterations_per_turn = 1
-    shortest_chain = 1
+    shortest_chain_iterations = 1
     _call: Any
 
     def __init__(

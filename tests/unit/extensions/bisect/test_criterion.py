@@ -104,7 +104,7 @@ def test_a_failure_that_does_not_occur_again_has_a_rate_above_0(
 ) -> None:
     monkeypatch.setattr(SessionRunner, "run_alone", lambda runner, *options: PASSES)
     criterion = Criterion(cases=("x",), outcome=Outcome.FAILED)
-    measured = SessionRunner.measure_failure_rate(object.__new__(SessionRunner), criterion)
+    measured = SessionRunner.with_measured_failure_rate(object.__new__(SessionRunner), criterion)
     assert 100 < measured.needed_launch_count < 10_000
 
 

@@ -171,7 +171,7 @@ def test_the_inputs_of_every_rank_are_written_up_to_the_last_element(
     monkeypatch: pytest.MonkeyPatch, collective: str, threads: bool
 ) -> None:
     monkeypatch.setattr(held, "_CHUNK_ELEMENTS", 16)
-    monkeypatch.setattr(held, "_PARALLEL_BYTES", 1 if threads else 2**40)
+    monkeypatch.setattr(held, "_MIN_PARALLEL_PAYLOAD_BYTES", 1 if threads else 2**40)
     values = _values(collective=collective)
     size = COLLECTIVES[collective].input_bytes(4 * COUNT, 4) // 4
     buffers = {rank: np.full(size, np.nan, np.float32) for rank in (1, 3)}
@@ -186,7 +186,7 @@ def test_the_inputs_of_every_rank_are_written_up_to_the_last_element(
 def test_the_results_of_all_ranks_are_checked_and_counted_with_one_or_several_threads(
     monkeypatch: pytest.MonkeyPatch, threads: bool
 ) -> None:
-    monkeypatch.setattr(held, "_PARALLEL_BYTES", 1 if threads else 2**40)
+    monkeypatch.setattr(held, "_MIN_PARALLEL_PAYLOAD_BYTES", 1 if threads else 2**40)
     values = _values()
     results = {rank: _right(values, rank) for rank in range(4)}
     assert values.check_results(0, 1, results) == 4 * COUNT
