@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pytest
+
 from busbw.session.command_line import read_options
 from busbw.session.options import Options
 
@@ -26,3 +28,21 @@ def test_an_ini_setting_is_ignored_if_an_option_on_the_command_line_excludes_the
     assert _read(tmp_path, fail_above=["25%"]).fail_above == 1.25
     options = _read(tmp_path, "--try-env=A=B", fail_above=["25%"])
     assert (options.fail_above, options.is_paired, options.launches) == (None, True, 6)
+
+
+@pytest.mark.parametrize(
+    ("words", "launches"),
+    [
+        ("", 3),
+        ("--launches=auto", 3),
+        ("--history=history", 0),
+        ("--history=history --launches=2", 2),
+        ("--history=history --update-baselines", 3),
+        ("--history=history --launches=auto --try-env=A=B", 6),
+    ],
+)
+def test_only_a_session_with_a_history_finds_out_how_many_launches_each_case_needs(
+    tmp_path: Path, words: str, launches: int
+) -> None:
+    """Read options; 0 launches stand for `auto`."""
+    assert _read(tmp_path, *words.split()).launches == launches
