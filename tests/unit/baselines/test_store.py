@@ -6,7 +6,6 @@ import errno
 import fcntl
 import json
 import os
-import tempfile
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,15 +24,6 @@ from tests.unit.baselines.written import written
 FILE = Path("amd-epyc-2c", "4r", "jax.all_reduce.psum.json")
 TODAY = Record(moment="2026-03-04T03:00:00Z", commit="abc")
 BUDGET = 0.10
-
-
-@pytest.fixture(autouse=True)
-def own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give the test a separate folder for temporary files."""
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    monkeypatch.setenv("TMPDIR", str(folder))
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
 
 
 @pytest.fixture

@@ -114,18 +114,8 @@ def put(filled: Path, time_s: float, **case: Any) -> None:
     assert not refusals
 
 
-def baseline_at(filled: Path, **case: Any) -> Baseline | None:
-    return find_baseline(filled, KEY, build.case(**case)).baseline
-
-
 def path_of(filled: Path, **case: Any) -> Path:
     return store.baseline_path(filled, KEY, build.case(**case))
-
-
-def updates_at(filled: Path) -> list[dict[str, Any]]:
-    path = path_of(filled)
-    updates: list[dict[str, Any]] = json.loads(path.read_text())["history"]
-    return updates
 
 
 def test_pruning_baselines_next_to_an_invalid_file_is_an_error_and_changes_no_file(

@@ -39,7 +39,6 @@ from tests.helpers.history_lines import line
 
 KEY, OTHER_KEY = build.key(), build.key(ranks=2)
 BEGAN = datetime(2026, 3, 4, 3, 5, 7, tzinfo=UTC)
-SIZES = tuple(1024 << power for power in range(8))
 
 
 def _stored(
@@ -103,14 +102,6 @@ def _judged(measured: MeasuredSession) -> JudgedSession:
         verdicts={spec: ruling.verdict for spec, ruling in judge_cases(measured).items()},
         observations=measured,
     )
-
-
-def _cases(count: int, **changes: Any) -> list[Case]:
-    return [build.case(payload_bytes=size, **changes) for size in SIZES[:count]]
-
-
-def _each(cases: list[Case], time_s: float = 1e-3) -> list[Measurement]:
-    return [Measurement(case=case, runs=(build.run(time_s),) * 3) for case in cases]
 
 
 def test_all_cases_with_baselines_on_the_machine_have_levels(tmp_path: Path) -> None:

@@ -127,8 +127,6 @@ class ScriptedBackend(Backend):
         world: EnvironmentKey = WORLD,
     ) -> None:
         self.program = program
-        self.prepared_cases: list[Case] = []
-        self.injections: list[Injection | None] = []
         self.released = False
         self.recorded_runs: list[int] = []
         self.recorded_into = Path()
@@ -150,8 +148,6 @@ class ScriptedBackend(Backend):
 
     @contextlib.contextmanager
     def prepare_program(self, case: Case, injection: Injection | None = None) -> Iterator[Program]:
-        self.prepared_cases.append(case)
-        self.injections.append(injection)
         self.released = False
         try:
             yield self.program
