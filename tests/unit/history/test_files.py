@@ -158,12 +158,6 @@ def test_a_history_with_a_conflict_marker_or_an_lfs_pointer_cannot_be_appended_t
     assert _SECOND not in path.read_text()
 
 
-def test_a_conflict_in_the_acknowledged_changes_is_named_with_its_line(tmp_path: Path) -> None:
-    (tmp_path / "acknowledged.toml").write_text("[[change]]\n" + CONFLICT)
-    with pytest.raises(HistoryError, match=r"acknowledged.toml:2:1: a Git conflict marker"):
-        read_acknowledged(tmp_path)
-
-
 @pytest.mark.parametrize("end", [b"\n", b""])
 def test_a_history_of_another_format_is_refused_and_stays_unchanged(
     tmp_path: Path, end: bytes
@@ -239,6 +233,7 @@ def test_a_missing_or_empty_file_of_acknowledged_changes_acknowledges_no_change(
         ("changes = 3\n", "file"),
         ("change = 3\n", "file.change"),
         ("[[change\n", "not TOML"),
+        ("[[change]]\n" + CONFLICT, "acknowledged.toml:2:1: a Git conflict marker"),
     ],
 )
 def test_an_invalid_file_of_acknowledged_changes_is_an_error_that_names_the_place(

@@ -97,12 +97,14 @@ def test_a_changed_level_of_a_case_names_its_first_session_and_size_and_changed_
     assert machine.shared_changes == {JAX: ()}
 
 
-def test_a_change_of_all_cases_is_a_single_shared_change_of_the_framework() -> None:
-    machine = _history(_cases(20, lambda night, case: 0.9 if night >= 12 else 1.0))
+def test_a_change_of_all_cases_is_a_single_shared_change_with_all_its_causes() -> None:
+    lines = _cases(20, lambda night, case: 0.9 if night >= 12 else 1.0)
+    worker = {"0.10.0": "old", "0.10.1": "new"}
+    machine = _history([replace(line, worker=worker[line.versions["jax"]]) for line in lines])
     assert not any(case.changes for case in machine.cases)
     (change,) = machine.shared_changes[JAX]
     assert math.exp(change.log_ratio) == pytest.approx(0.9, abs=0.01)
-    assert change.stack_changes == ("jax 0.10.0 -> 0.10.1",)
+    assert change.stack_changes == ("jax 0.10.0 -> 0.10.1", "busbw's own code old -> new")
 
 
 @pytest.mark.parametrize(
@@ -172,11 +174,3 @@ def test_a_history_has_separate_levels_for_each_of_two_interleaved_stacks() -> N
     assert machine.shared_changes[replace(series, is_reference=True)] == ()
     assert [case.series.is_reference for case in machine.cases] == [False] * 8 + [True] * 8
     assert machine.cases[8].level_s == pytest.approx(5e-6, rel=0.01)
-
-
-def test_a_changed_level_names_a_change_of_the_code_of_busbw() -> None:
-    lines = _cases(20, lambda night, case: 0.9 if night >= 12 else 1.0)
-    new = {"0.10.0": "old", "0.10.1": "new"}
-    lines = [replace(old, worker=new[old.versions["jax"]]) for old in lines]
-    (change,) = _history(lines).shared_changes[JAX]
-    assert change.stack_changes == ("jax 0.10.0 -> 0.10.1", "busbw's own code old -> new")

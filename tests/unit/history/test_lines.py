@@ -16,17 +16,24 @@ from tests.helpers import build
 from tests.helpers.history_lines import line, session
 
 
-def test_a_record_of_a_history_is_unchanged_after_it_is_written_and_read_back() -> None:
-    ordinary = line()
-    assert "\n" not in ordinary.text
-    assert parse_line(ordinary.text, "line 1") == ordinary
-
-
-def test_a_record_of_a_case_without_times_keeps_its_failure() -> None:
-    lost = line(
-        outcome=Outcome.OUT_OF_MEMORY, times_us=(), ratio=None, failure=FailureKind.OUT_OF_MEMORY
-    )
-    assert parse_line(lost.text, "line 1") == lost
+@pytest.mark.parametrize(
+    "record",
+    [
+        line(),
+        line(
+            outcome=Outcome.OUT_OF_MEMORY,
+            times_us=(),
+            ratio=None,
+            failure=FailureKind.OUT_OF_MEMORY,
+        ),
+    ],
+    ids=["with times", "out of memory"],
+)
+def test_a_record_of_a_history_is_unchanged_after_it_is_written_and_read_back(
+    record: HistoryLine,
+) -> None:
+    assert "\n" not in record.text
+    assert parse_line(record.text, "line 1") == record
 
 
 @pytest.mark.parametrize(
@@ -100,25 +107,30 @@ def test_an_earlier_session_of_a_framework_has_no_case_of_another_framework() ->
     assert comparable_sessions(lines, SeriesKey(framework="fake")) == []
 
 
-@pytest.mark.parametrize("outcome", Outcome)
-def test_an_earlier_session_counts_as_changed_only_if_a_case_regressed_or_improved(
-    outcome: Outcome,
+@pytest.mark.parametrize(
+    ("changes", "has_change"),
+    [
+        *(
+            ({"outcome": outcome}, outcome in (Outcome.REGRESSED, Outcome.IMPROVED))
+            for outcome in Outcome
+        ),
+        *(
+            (
+                {"session_outcomes": (outcome,)},
+                outcome
+                in (SessionOutcome.MACHINE_SHIFT, SessionOutcome.SLOWER, SessionOutcome.DRIFT),
+            )
+            for outcome in SessionOutcome
+        ),
+    ],
+)
+def test_an_earlier_session_counts_as_changed_only_if_a_case_or_all_cases_changed(
+    changes: dict[str, Any], has_change: bool
 ) -> None:
     (session,) = comparable_sessions(
-        [_line(outcome=outcome), _line(case=OTHER)], SeriesKey(framework="jax")
+        [_line(**changes), _line(case=OTHER)], SeriesKey(framework="jax")
     )
-    assert session.has_change is (outcome in (Outcome.REGRESSED, Outcome.IMPROVED))
-
-
-@pytest.mark.parametrize("outcome", SessionOutcome)
-def test_an_earlier_session_counts_as_changed_if_its_outcome_is_a_change_of_all_cases(
-    outcome: SessionOutcome,
-) -> None:
-    (session,) = comparable_sessions(
-        [_line(session_outcomes=(outcome,))], SeriesKey(framework="jax")
-    )
-    shared = (SessionOutcome.MACHINE_SHIFT, SessionOutcome.SLOWER, SessionOutcome.DRIFT)
-    assert session.has_change is (outcome in shared)
+    assert session.has_change is has_change
 
 
 @pytest.mark.parametrize(

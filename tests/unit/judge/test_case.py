@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from busbw.judge.case import JudgingSettings, Ruling, judge_case, plan_rerun, summarize_times
+from busbw.judge.decision import CaseLimits
 from busbw.model.case import CaseSpec
 from busbw.model.launch import Measurement
 from busbw.model.stored import Baseline
@@ -223,14 +224,12 @@ def test_a_case_that_is_out_of_memory_fails_with_its_stored_time_in_the_text() -
     assert not _verdict(_all_out_of_memory(), STEADY, accepts_slower_times=True).failed
 
 
-def test_a_case_with_a_time_has_improved_if_it_was_stored_as_out_of_memory() -> None:
-    assert _verdict(build.measurement(1e-3), OOM).headline().startswith("IMPROVED: it fits now")
-
-
-def test_an_out_of_memory_baseline_makes_a_case_with_a_time_improved_even_with_a_limit() -> None:
-    measurement = build.measurement(1e-3)
-    limit = limit_of(STEADY, measurement, POLICY)
-    ruling = judge_case(build.spec(), measurement, OOM, limit, JudgingSettings(policy=POLICY))
+@pytest.mark.parametrize("limit", [None, limit_of(STEADY, build.measurement(1e-3), POLICY)])
+def test_a_case_with_a_time_has_improved_if_it_was_stored_as_out_of_memory_even_with_a_limit(
+    limit: CaseLimits | None,
+) -> None:
+    terms = JudgingSettings(policy=POLICY)
+    ruling = judge_case(build.spec(), build.measurement(1e-3), OOM, limit, terms)
     assert ruling.verdict.headline().startswith("IMPROVED: it fits now")
 
 

@@ -207,37 +207,31 @@ def _decided(*shifts: float, looks: Looks = LOOKS, min_loss: float = 0.02) -> Pa
     return decide_by_looks(shifts, looks, case_count=1, min_loss=min_loss)
 
 
-def test_a_comparison_of_two_stacks_needs_6_launches_before_its_first_decision() -> None:
-    for launches in ([], [0.0] * 5):
-        decision = _decided(*launches)
-        assert (decision.outcome, decision.pair_count_at_next_look, decision.is_suspected) == (
-            None,
-            6,
-            False,
-        )
-        assert decision.estimate is None
-
-
-def test_a_comparison_of_two_stacks_passes_after_6_launches_without_a_difference() -> None:
-    decision = _decided(*[0.001, -0.001] * 3)
-    assert (decision.outcome, decision.pair_count_at_next_look) == (Outcome.PASS, None)
-
-
-def test_an_unclear_comparison_of_two_stacks_needs_9_launches_and_then_12_launches() -> None:
-    unclear = (0.1, -0.1, 0.08, -0.06, 0.05, -0.04)
-    first = _decided(*unclear)
-    assert (first.outcome, first.pair_count_at_next_look, first.is_suspected) == (None, 9, False)
-    assert first.estimate is not None and first.max_log_ratio is not None
-    assert _decided(*unclear, 0.1, -0.1, 0.05).pair_count_at_next_look == 12
-
-
-def test_a_very_noisy_comparison_of_two_stacks_is_undecided_after_12_launches() -> None:
-    decision = _decided(*[0.2, -0.2] * 6)
+@pytest.mark.parametrize(
+    ("shifts", "outcome", "next_look"),
+    [
+        ([], None, 6),
+        ([0.0] * 5, None, 6),
+        ([0.001, -0.001] * 3, Outcome.PASS, None),
+        ([0.1, -0.1, 0.08, -0.06, 0.05, -0.04], None, 9),
+        ([0.1, -0.1, 0.08, -0.06, 0.05, -0.04, 0.1, -0.1, 0.05], None, 12),
+        ([0.2, -0.2] * 6, None, None),
+        ([-SLOWER, -SLOWER - 0.01] * 3, Outcome.IMPROVED, None),
+    ],
+    ids=["no launch", "five launches", "equal", "unclear", "still unclear", "very noisy", "faster"],
+)
+def test_a_comparison_of_two_stacks_is_decided_or_needs_more_launches_until_the_last_look(
+    shifts: list[float], outcome: Outcome | None, next_look: int | None
+) -> None:
+    decision = _decided(*shifts)
     assert (decision.outcome, decision.pair_count_at_next_look, decision.is_suspected) == (
-        None,
-        None,
+        outcome,
+        next_look,
         False,
     )
+    is_before_first_look = len(shifts) < 6
+    assert (decision.estimate is None) is is_before_first_look
+    assert (decision.max_log_ratio is None) is is_before_first_look
 
 
 def test_the_mean_log_ratio_of_a_regression_between_two_stacks_is_above_its_limit() -> None:
@@ -280,17 +274,9 @@ def test_a_candidate_that_is_not_slower_in_additional_launches_is_no_longer_susp
     assert Outcome.PASS is _decided(*moody, *[0.0] * 34, looks=calm).outcome
 
 
-def test_a_faster_candidate_has_improved_without_additional_launches() -> None:
-    decision = _decided(*[-SLOWER, -SLOWER - 0.01] * 3)
-    assert (decision.outcome, decision.pair_count_at_next_look) == (Outcome.IMPROVED, None)
-
-
 def test_a_constant_loss_below_the_least_loss_passes() -> None:
     assert Outcome.PASS is _decided(*[0.019] * 6).outcome
     assert _decided(*[0.021] * 6).is_suspected
-
-
-def test_a_loss_of_20_percent_passes_if_the_least_loss_is_30_percent() -> None:
     assert Outcome.PASS is _decided(*[0.2] * 6, min_loss=0.3).outcome
 
 

@@ -196,37 +196,27 @@ def test_the_limit_of_a_case_is_2_percent_even_if_earlier_sessions_have_no_noise
     assert judged.noise_ratio == 1
 
 
-OWN_MACHINE = (DeviceClass.GPU, DeviceClass.TPU)
-
-
 @pytest.mark.parametrize("device", DeviceClass)
-def test_the_least_loss_of_a_case_is_below_the_largest_useful_limit(device: DeviceClass) -> None:
-    rule = POLICIES[device].rule
-    assert 0 < rule.min_case_loss < rule.max_useful_limit
-
-
-@pytest.mark.parametrize("device", OWN_MACHINE)
-def test_the_least_loss_of_all_cases_together_is_below_the_budget_of_an_update(
-    device: DeviceClass,
-) -> None:
+def test_the_thresholds_of_each_device_are_consistent_with_each_other(device: DeviceClass) -> None:
     policy = POLICIES[device]
-    assert policy.rule.min_session_loss < policy.budget
-
-
-@pytest.mark.parametrize("device", DeviceClass)
-def test_the_limit_after_a_single_accepted_session_is_below_the_largest_useful_limit(
-    device: DeviceClass,
-) -> None:
-    rule = POLICIES[device].rule
+    rule, looks = policy.rule, policy.looks
+    assert 0 < rule.min_case_loss < rule.max_useful_limit
+    # The limit after a single accepted session can be useful.
     factor = rule.case_sigmas + rule.case_sigmas_over_sessions
     assert math.sqrt(2) * factor * rule.prior_stddev < math.log1p(rule.max_useful_limit)
-
-
-@pytest.mark.parametrize("device", DeviceClass)
-def test_the_false_alarm_rate_of_two_interleaved_stacks_is_below_1_percent_on_each_device(
-    device: DeviceClass,
-) -> None:
-    assert 0 < POLICIES[device].looks.session_false_alarm_rate < 0.01
+    # Except on a CPU, which also does other work, the least loss of all cases is below the budget.
+    assert device is DeviceClass.CPU or rule.min_session_loss < policy.budget
+    # Fewer than 1 percent of the sessions that compare a stack with itself have a false alarm.
+    assert 0 < looks.session_false_alarm_rate < 0.01
+    # Each decision needs more launches than the previous decision.
+    assert sorted(set(looks.pair_counts)) == list(looks.pair_counts)
+    assert looks.pair_counts[0] > 2
+    assert looks.confirming_pair_count > 0 and rule.confirming_pair_count > 0
+    # A case seems slower from a fraction of its limit on.
+    assert 0 < rule.suspicion_limit_share <= rule.fastest_launch_limit_share <= 1
+    assert 0 < looks.min_loss < looks.detectable_loss < policy.budget < 1
+    # A verdict that is based on two sessions is provisional.
+    assert policy.provisional_below_sessions > 2
 
 
 @pytest.mark.parametrize("device", DeviceClass)
@@ -235,37 +225,3 @@ def test_only_the_clocks_of_the_host_have_a_resolution_above_0(device: DeviceCla
     for clock in (Clock.HOST, Clock.DISPATCH):
         assert policy.least_visible_difference_s(clock) == policy.host_clock_resolution_s > 0
     assert policy.least_visible_difference_s(Clock.DEVICE) == 0
-
-
-@pytest.mark.parametrize("device", DeviceClass)
-def test_each_decision_needs_more_launches_than_the_previous_decision(
-    device: DeviceClass,
-) -> None:
-    looks = POLICIES[device].looks
-    assert sorted(set(looks.pair_counts)) == list(looks.pair_counts)
-    assert looks.pair_counts[0] > 2
-    assert looks.confirming_pair_count > 0 and POLICIES[device].rule.confirming_pair_count > 0
-
-
-@pytest.mark.parametrize("device", DeviceClass)
-def test_each_fraction_of_the_limit_at_which_a_case_seems_slower_is_between_0_and_1(
-    device: DeviceClass,
-) -> None:
-    rule = POLICIES[device].rule
-    assert 0 < rule.suspicion_limit_share <= rule.fastest_launch_limit_share <= 1
-
-
-@pytest.mark.parametrize("device", DeviceClass)
-def test_the_detectable_loss_is_above_the_least_loss_and_below_the_budget(
-    device: DeviceClass,
-) -> None:
-    policy = POLICIES[device]
-    assert 0 < policy.looks.min_loss < policy.looks.detectable_loss < policy.budget < 1
-
-
-@pytest.mark.parametrize("device", DeviceClass)
-def test_a_verdict_that_is_based_on_two_sessions_is_provisional_on_each_device(
-    device: DeviceClass,
-) -> None:
-    policy = POLICIES[device]
-    assert policy.provisional_below_sessions > 2

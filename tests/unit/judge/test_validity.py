@@ -41,13 +41,14 @@ def test_a_case_that_is_out_of_memory_in_all_launches_has_no_failed_launch() -> 
     assert judge_failed_launches(build.spec(), _all_out_of_memory()) is None
 
 
-def test_the_text_of_a_failed_launch_names_the_reference_stack() -> None:
+def test_the_text_of_a_failed_or_missing_launch_names_the_reference_stack() -> None:
     measurement = build.measurement(1e-3, failures=(build.failure(),))
     result = judge_failed_launches(build.spec(), measurement, "the reference: ")
     assert result is not None
     assert result.text == "the reference: crashed in 1 of 2 launches: it broke"
     nothing = judge_failed_launches(build.spec(), build.measurement(), "the reference: ")
     assert nothing is not None
+    assert (nothing.outcome, nothing.failed) == (Outcome.FAILED, True)
     assert nothing.text == "the reference: it was not measured"
 
 
@@ -73,12 +74,6 @@ def test_an_out_of_memory_failure_without_a_number_of_free_bytes_names_the_worke
         "needs 2.0 KiB, 0 bytes available, as the worker's process takes 4.0 KiB by itself "
         "(predicted before touching memory)"
     )
-
-
-def test_a_case_without_any_launch_fails_with_the_text_not_measured() -> None:
-    verdict = _verdict(build.measurement(), STEADY)
-    assert (verdict.outcome, verdict.failed) == (Outcome.FAILED, True)
-    assert verdict.text == "it was not measured"
 
 
 @pytest.mark.parametrize("kind", HARD)

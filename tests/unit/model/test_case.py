@@ -67,15 +67,13 @@ def test_the_text_of_an_injection_equals_the_value_of_the_option_inject(
     assert injection.text == text
 
 
-PROTOCOLS = {
+TEXTS: dict[str, Protocol | LaunchId] = {
     "host/chain2-two-buffers/hugepages": Protocol(
         clock=Clock.HOST, program="chain2-two-buffers", allocator="hugepages"
     ),
     "device/fake": Protocol(clock=Clock.DEVICE, program="fake"),
     "dispatch": Protocol(clock=Clock.DISPATCH),
     "host/a/b/c": Protocol(clock=Clock.HOST, program="a/b", allocator="c"),
-}
-LAUNCHES = {
     "": LaunchId(),
     "probe": LaunchId(name="probe"),
     "probe.again": LaunchId(name="probe.again"),
@@ -96,22 +94,18 @@ LAUNCHES = {
 }
 
 
-@pytest.mark.parametrize("text", PROTOCOLS)
-def test_the_text_of_a_protocol_is_unchanged_after_it_is_parsed_and_written(text: str) -> None:
-    assert Protocol.parse(text) == PROTOCOLS[text]
-    assert str(PROTOCOLS[text]) == text
+@pytest.mark.parametrize(("text", "value"), TEXTS.items())
+def test_the_text_of_a_protocol_or_a_launch_id_is_unchanged_after_it_is_parsed_and_written(
+    text: str, value: Protocol | LaunchId
+) -> None:
+    assert type(value).parse(text) == value
+    assert str(value) == text
 
 
 @pytest.mark.parametrize("text", ["junk/fake", "", "hosts/chain2", "/host"])
 def test_the_refusal_of_a_protocol_without_a_clock_lists_all_clocks(text: str) -> None:
     with pytest.raises(ValueError, match="expected a clock first, one of host, dispatch, device"):
         Protocol.parse(text)
-
-
-@pytest.mark.parametrize("text", LAUNCHES)
-def test_the_text_of_a_launch_id_is_unchanged_after_it_is_parsed_and_written(text: str) -> None:
-    assert LaunchId.parse(text) == LAUNCHES[text]
-    assert LAUNCHES[text].text == str(LAUNCHES[text]) == text
 
 
 def test_launch_ids_and_protocols_are_texts_in_json() -> None:

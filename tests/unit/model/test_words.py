@@ -53,30 +53,25 @@ def test_a_number_of_bytes_is_written_in_the_largest_binary_unit_below_it(
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"),
+    ("seconds", "digits", "text"),
     [
-        (0.0, "0 us"),
-        (1.5e-6, "1.5 us"),
-        (812.4e-6, "812.4 us"),
-        (1e-3, "1 ms"),
-        (0.0123456, "12.35 ms"),
-        (2.5, "2.5 s"),
+        (0.0, {}, "0 us"),
+        (1.5e-6, {}, "1.5 us"),
+        (812.4e-6, {}, "812.4 us"),
+        (1e-3, {}, "1 ms"),
+        (0.0123456, {}, "12.35 ms"),
+        (2.5, {}, "2.5 s"),
+        # With fewer digits there is no exponent either.
+        (999.6e-6, {"digits": 3}, "1000 us"),
+        (12.345e-3, {"digits": 2}, "12 ms"),
+        (1234.0, {"digits": 3}, "1230 s"),
+        (5e-6, {"digits": 1}, "5 us"),
     ],
 )
-def test_a_duration_is_written_with_four_digits_in_microseconds_milliseconds_or_seconds(
-    seconds: float, text: str
+def test_a_duration_is_written_with_four_digits_or_fewer_in_microseconds_milliseconds_or_seconds(
+    seconds: float, digits: dict[str, int], text: str
 ) -> None:
-    assert text == seconds_text(seconds)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "digits", "text"),
-    [(999.6e-6, 3, "1000 us"), (12.345e-3, 2, "12 ms"), (1234.0, 3, "1230 s"), (5e-6, 1, "5 us")],
-)
-def test_a_duration_with_fewer_digits_is_written_without_an_exponent(
-    seconds: float, digits: int, text: str
-) -> None:
-    assert text == seconds_text(seconds, digits)
+    assert text == seconds_text(seconds, **digits)
 
 
 @pytest.mark.parametrize(

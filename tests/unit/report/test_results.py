@@ -15,7 +15,7 @@ from busbw.model.words import Outcome, OutOfMemoryDetection, SessionOutcome
 from busbw.report.results import Results
 from tests.helpers import build
 from tests.helpers.results_files import results
-from tests.unit.report.schemas import PUBLISHED, text
+from tests.unit.report.schemas import FIGURES, PUBLISHED, text
 
 RUN = build.run(
     1e-3,
@@ -92,6 +92,11 @@ def test_the_published_schema_of_results_equals_the_generated_schema(kind: type)
     published = PUBLISHED[kind].read_text(encoding="utf-8")
     assert published == text(kind), "run: python -m tests.unit.report.schemas"
     jsonschema.Draft202012Validator.check_schema(json.loads(published))
+
+
+def test_every_metric_of_a_case_has_a_unique_name() -> None:
+    names = [figure.id for figure in FIGURES]
+    assert len(set(names)) == len(names)
 
 
 def test_a_document_of_results_conforms_to_its_schema_and_can_be_read_back() -> None:
