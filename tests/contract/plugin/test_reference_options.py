@@ -201,13 +201,6 @@ def test_a_framework_that_only_the_interpreter_of_the_option_python_has_is_colle
     assert "test_collective[jax-default-float32-1M]" in ran.text
 
 
-def test_a_value_of_the_option_python_that_is_no_program_is_a_usage_error(folder: Folder) -> None:
-    (folder.path / "text").write_text("no program")
-    for python in ("/nowhere/python", str(folder.path / "text"), ""):
-        ran = folder.run(f"--python=fake={python}", exit_code=4)
-        assert f"--python: {python!r} is not an executable program" in ran.sentence
-
-
 # A worker imports what bears the name of one.
 @pytest.mark.framework
 def test_a_framework_that_is_too_old_is_a_usage_error_that_names_the_oldest_supported_version(

@@ -62,29 +62,8 @@ def test_a_baseline_file_has_the_same_entries_after_it_is_written_and_read_back(
     assert read_baselines(_written(tmp_path, TEXT)) == FILE
 
 
-def test_a_baseline_file_has_one_line_for_each_payload_in_order_of_size() -> None:
+def test_the_text_of_a_baseline_file_does_not_depend_on_the_order_of_its_baselines() -> None:
     assert baselines_text(replace(FILE, baselines=(LARGE, SMALL))) == TEXT
-    rows = [row for row in TEXT.splitlines() if '"payload"' in row]
-    assert [json.loads(row.strip().rstrip(","))["payload"] for row in rows] == ["4K", "1M"]
-    once = replace(SMALL, records=(SESSION,))
-    (row,) = (
-        row
-        for row in baselines_text(replace(FILE, baselines=(once,))).splitlines()
-        if '"payload"' in row
-    )
-    assert row.strip() == (
-        '{"payload": "4K", "protocol": "host/chain1", "pinned_us": 790.0, '
-        f'"pinned_date": "{build.DATE}", "times_us": {{"{build.DATE}T03:00:00Z": [812.4, 799.0]}}}}'
-    )
-
-
-def test_a_baseline_file_stores_the_commit_and_the_versions_of_each_session_only_once() -> None:
-    document = json.loads(TEXT)
-    assert list(document["sessions"]) == [f"{build.DATE}T03:00:00Z", f"{build.DATE}T23:00:00Z"]
-    assert document["sessions"][f"{build.DATE}T03:00:00Z"] == {
-        "commit": "abc",
-        "versions": dict(build.VERSIONS),
-    }
 
 
 @pytest.mark.parametrize("commit", ["abc", "other"])
@@ -205,16 +184,3 @@ def test_an_invalid_session_of_a_baseline_file_is_refused_with_its_file_and_key(
         BaselineError, match=rf"psum\.json: document\.sessions\.{name}(\.|: ){words}"
     ):
         read_baselines(path)
-
-
-def test_a_baseline_file_has_a_line_with_the_reason_of_each_update() -> None:
-    rows = [row.strip() for row in TEXT.splitlines() if '"entries": 2' in row]
-    assert [json.loads(row.rstrip(",")) for row in rows] == [
-        {
-            "date": build.DATE,
-            "entries": 2,
-            "reason": "a slower switch",
-            **more,
-        }
-        for more in ({}, {"accepted_regression": True})
-    ]

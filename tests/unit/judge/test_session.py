@@ -269,13 +269,6 @@ def test_the_device_and_the_limit_decide_which_noisy_cases_count_against_a_sessi
     assert select_counted_noisy_verdicts(verdicts, replace(context, has_baselines=False)) == noisy
 
 
-def test_a_case_that_is_noisy_during_throttling_counts_against_a_session_even_on_a_cpu() -> None:
-    (verdict,) = _noisy(2.8)
-    measured, doubted = [build.measurement(1e-3, 1e-3, 1e-3)], frozenset({verdict.spec})
-    session = _session([verdict], measured, settings=ON_CPU, doubted_cases=doubted)
-    assert session.outcome is SessionOutcome.NO_VERDICT
-
-
 def test_a_session_without_a_verdict_states_every_reason_even_if_each_case_passes() -> None:
     reasons = ("the clock fell back", "--x")
     session = _judge_measured_case(no_verdict_reasons=reasons)

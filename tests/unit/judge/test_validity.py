@@ -61,11 +61,6 @@ def test_an_out_of_memory_failure_is_temporary_only_if_an_idle_machine_has_enoug
     )
 
 
-def test_the_text_of_an_out_of_memory_failure_has_the_needed_and_the_available_bytes() -> None:
-    text = out_of_memory_text(_temporary_lack(needed_bytes=2048, available_bytes=1024))
-    assert text == "needs 2.0 KiB, 1.0 KiB available (predicted before touching memory)"
-
-
 def test_an_out_of_memory_failure_without_a_number_of_free_bytes_names_the_worker_memory() -> None:
     left = _temporary_lack(available_bytes=1024, process_bytes=4096)
     assert "by itself" not in out_of_memory_text(left)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from busbw import wire
 from busbw.model.launch import Injection, LaunchId
 from busbw.model.machine import Protocol
 from busbw.model.words import MIB, Clock, InjectionKind
@@ -106,16 +105,3 @@ def test_the_text_of_a_protocol_or_a_launch_id_is_unchanged_after_it_is_parsed_a
 def test_the_refusal_of_a_protocol_without_a_clock_lists_all_clocks(text: str) -> None:
     with pytest.raises(ValueError, match="expected a clock first, one of host, dispatch, device"):
         Protocol.parse(text)
-
-
-def test_launch_ids_and_protocols_are_texts_in_json() -> None:
-    run = build.run(launch="2.jax.reference")
-    document = wire.to_json(run)
-    assert document["launch"] == "2.jax.reference"
-    assert wire.from_json(type(run), document) == run
-    case = wire.to_json(build.case())
-    assert case["protocol"] == "host/chain2"
-    with pytest.raises(wire.WireError, match=r"^Case.protocol: expected a clock first"):
-        wire.from_json(type(build.case()), {**case, "protocol": "junk"})
-    with pytest.raises(wire.WireError, match=r"^Case.protocol: expected a string, got 3"):
-        wire.from_json(type(build.case()), {**case, "protocol": 3})

@@ -34,7 +34,14 @@ LEVELS = "expected slices, hosts, processes, devices"
 
 # One option with several values, and what the sentence has of each.
 VALUES = [
-    ("--payloads", ["abc", "0", "-1K", "1K,,2K", "1.5K"], SIZE),
+    (
+        "--payloads",
+        [
+            *("abc", "0", "-1K", "1K,,2K", "1.5K"),
+            *("0K", "1.5M", "1T", "K", "1 K", "4KiB", "1KB", "one"),
+        ],
+        SIZE,
+    ),
     ("--payloads", [""], EMPTY),
     ("--launches", ["0", "-1"], COUNT),
     ("--launches", ["few"], NO_INTEGER),
@@ -72,11 +79,15 @@ VALUES = [
         ["/nowhere/python", "keras=python3"],
         "--python: {!r} is not an executable program",
     ),
+    (
+        "--python=fake",
+        ["/nowhere/python", "/etc/passwd", ""],
+        "--python: {!r} is not an executable program",
+    ),
     ("--inject", ["memory:much", "memory:", "delay:5%@much", "delay:5%@1K+"], "is not a size"),
 ]
 OPTIONS = [
     (["--payloads=4M:1K"], "'4M:1K' begins above its end (4M > 1K)"),
-    (["--payloads=1KB"], SIZE),
     (["--payloads=1K:2K:3K"], "expected begin:end, such as 1K:1024M"),
     (["--payloads=8:128M:1"], "begin:end:factor, such as 8:128M:4, with a factor from 2 to 1024"),
     (["--payloads=1022"], "1022 bytes is not a whole number of float32 elements of 4 bytes"),
