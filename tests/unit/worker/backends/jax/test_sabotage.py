@@ -17,20 +17,6 @@ pytestmark = real.needs("jax")
 
 NOTHING = Sabotage(code="")
 
-WITHOUT_THE_COLLECTIVE = """
-from busbw.worker.backends.jax import collective as forms
-put(forms.lowerings, "run_collective", lambda case, axes, values: values + values)
-"""
-
-HALF_THE_RANKS = """
-import jax
-from busbw.worker.backends.jax import collective as forms
-halves = [[0, 1], [2, 3]]
-whole = jax.shard_map
-put(jax, "shard_map", lambda *args, **options: whole(*args, check_vma=False, **options))
-put(forms.lowerings, "run_collective", lambda case, axes, values: jax.lax.psum(
-    values, axes, axis_index_groups=halves))
-"""
 
 THE_OTHER_AXIS = """
 right = program.choose_program_form
@@ -38,20 +24,6 @@ put(program, "choose_program_form", lambda case, axes, rounds, **options: right(
     case, ("x",), rounds, **options))
 """
 
-TO_THE_RANK_BEFORE = """
-import jax
-from busbw.worker.backends.jax.lowerings import permute
-pairs = [(i, (i - 1) % 4) for i in range(4)]
-put(permute, "run_collective", lambda case, axes, values: jax.lax.ppermute(values, axes, pairs))
-"""
-
-MAXIMUM_FOR_SUM = """
-import jax
-from busbw.worker.backends.jax import versions
-from busbw.worker.backends.jax.lowerings import all_reduce
-put(all_reduce, "run_collective", lambda case, axes, values: versions.type_as_varying(
-    jax.lax.pmax(values, axes), axes))
-"""
 
 # A round of the four that reads what the last one read.
 ONE_ROUND_APART = """
@@ -61,27 +33,6 @@ put(forms, "_run_between_buffers", lambda one, number, first, second: (one(first
     if {apart} and number == 3 else right(one, number, first, second))
 """
 
-ONE_OF_FOUR_LEFT_OUT = """
-from busbw.worker.backends.jax import collective as forms
-right = forms._run_between_buffers
-put(forms, "_run_between_buffers", lambda one, number, first, second: (first, second)
-    if number == 3 else right(one, number, first, second))
-"""
-
-TOO_FEW_TURNS = """
-right = door.JaxProgram.run
-def run(self, iterations):
-    right(self, max(0, iterations - self.iterations_per_turn))
-put(door.JaxProgram, "run", run)
-"""
-
-TOO_FEW_TURNS_UNSEEN = """
-right = door.JaxProgram.run
-def run(self, iterations):
-    right(self, max(0, iterations - self.iterations_per_turn))
-    self._turns_run = iterations // self.iterations_per_turn
-put(door.JaxProgram, "run", run)
-"""
 
 STALE = """
 right = door.JaxProgram.run
@@ -95,24 +46,6 @@ def run(self, iterations):
 put(door.JaxProgram, "run", run)
 """
 
-OFF_BY_ONE_BIT = """
-right = door.JaxProgram.run
-def run(self, iterations):
-    right(self, iterations)
-    self.result = self.result.at[2 * 1024 + 700].multiply(1 + 2**-23)
-put(door.JaxProgram, "run", run)
-"""
-
-# Both back in the same place of a result that is right as a whole.
-TWO_RANKS_SWAPPED = """
-import jax
-right = door.JaxProgram.run
-def run(self, iterations):
-    right(self, iterations)
-    sharding, ranks = self.result.sharding, self.result.reshape(4, -1)
-    self.result = jax.device_put(ranks[jax.numpy.array([0, 2, 1, 3])].reshape(-1), sharding)
-put(door.JaxProgram, "run", run)
-"""
 
 # The compiled program is the right one, but nobody calls it.
 NOT_RUN = """
@@ -121,44 +54,6 @@ put(door.JaxProgram, "run", lambda self, iterations: vars(self).update(
     result=self.inputs[self._form.result_index]))
 """
 
-HALF_THE_DEVICES = """
-import jax, numpy
-put(door.JaxBackend, "mesh", lambda self, case: jax.sharding.Mesh(
-    numpy.array(jax.devices()[:2]), ("ranks",)))
-"""
-
-ALL_ON_ONE_DEVICE = """
-import jax
-right = door.JaxProgram.run
-def run(self, iterations):
-    right(self, iterations)
-    self.result = jax.device_put(self.result, jax.devices()[1])
-put(door.JaxProgram, "run", run)
-"""
-
-BEFORE_THE_LOOP = """
-from busbw.worker.backends.jax import collective as forms
-right = forms.run_chain
-def chain(body, loop_counts, *buffers, iterations_per_turn, has_delay):
-    for number in range(iterations_per_turn):
-        buffers = body(number, *buffers)
-    return right(lambda number, *buffers: buffers, loop_counts, *buffers)
-put(forms, "run_chain", chain)
-"""
-
-IN_A_BRANCH = """
-import jax
-from busbw.worker.backends.jax import collective as forms
-right = forms.lowerings.run_collective
-put(forms.lowerings, "run_collective", lambda case, axes, values: jax.lax.cond(
-    values[0] < 0, lambda v: v + v, lambda v: right(case, axes, v), values))
-"""
-
-ONE_BUFFER_ON_THE_CPU = """
-right = program.choose_program_form
-put(program, "choose_program_form", lambda case, axes, rounds, **options: right(
-    case, axes, rounds, **{**options, "is_virtual": False}))
-"""
 
 PERMUTE = {
     "collective": "permute",
@@ -171,31 +66,147 @@ MAX = {"reduce_op": "max"}
 
 SABOTAGES = {
     "nothing": NOTHING,
-    "without the collective": Sabotage(code=WITHOUT_THE_COLLECTIVE),
-    "half the ranks": Sabotage(code=HALF_THE_RANKS),
+    "without the collective": Sabotage(
+        code="""
+            from busbw.worker.backends.jax import collective as forms
+            put(forms.lowerings, "run_collective", lambda case, axes, values: values + values)
+            """,
+    ),
+    "half the ranks": Sabotage(
+        code="""
+            import jax
+            from busbw.worker.backends.jax import collective as forms
+            halves = [[0, 1], [2, 3]]
+            whole = jax.shard_map
+            put(jax, "shard_map", lambda *args, **options: whole(*args, check_vma=False, **options))
+            put(forms.lowerings, "run_collective", lambda case, axes, values: jax.lax.psum(
+                values, axes, axis_index_groups=halves))
+            """,
+    ),
     "the other axis": Sabotage(code=THE_OTHER_AXIS, case=ALONG_Y),
     "all axes": Sabotage(code=THE_OTHER_AXIS.replace('("x",)', '("x", "y")'), case=ALONG_Y),
-    "to the rank before": Sabotage(code=TO_THE_RANK_BEFORE, case=PERMUTE),
-    "maximum for sum": Sabotage(code=MAXIMUM_FOR_SUM),
+    "to the rank before": Sabotage(
+        case=PERMUTE,
+        code="""
+            import jax
+            from busbw.worker.backends.jax.lowerings import permute
+            pairs = [(i, (i - 1) % 4) for i in range(4)]
+            put(permute, "run_collective", lambda case, axes, values: jax.lax.ppermute(
+                values, axes, pairs))
+            """,
+    ),
+    "maximum for sum": Sabotage(
+        code="""
+            import jax
+            from busbw.worker.backends.jax import versions
+            from busbw.worker.backends.jax.lowerings import all_reduce
+            put(all_reduce, "run_collective", lambda case, axes, values: versions.type_as_varying(
+                jax.lax.pmax(values, axes), axes))
+            """,
+    ),
     "no round apart": Sabotage(code=ONE_ROUND_APART.replace("{apart}", "False")),
     "one round apart": Sabotage(code=ONE_ROUND_APART.replace("{apart}", "True")),
     "one round apart in a maximum": Sabotage(
         code=ONE_ROUND_APART.replace("{apart}", "True"), case=MAX
     ),
-    "one of four left out": Sabotage(code=ONE_OF_FOUR_LEFT_OUT, case=MAX),
-    "too few turns": Sabotage(code=TOO_FEW_TURNS, case=MAX),
-    "too few turns unseen": Sabotage(code=TOO_FEW_TURNS_UNSEEN),
+    "one of four left out": Sabotage(
+        case=MAX,
+        code="""
+            from busbw.worker.backends.jax import collective as forms
+            right = forms._run_between_buffers
+            put(forms, "_run_between_buffers", lambda one, number, first, second: (first, second)
+                if number == 3 else right(one, number, first, second))
+            """,
+    ),
+    "too few turns": Sabotage(
+        case=MAX,
+        code="""
+            right = door.JaxProgram.run
+            def run(self, iterations):
+                right(self, max(0, iterations - self.iterations_per_turn))
+            put(door.JaxProgram, "run", run)
+            """,
+    ),
+    "too few turns unseen": Sabotage(
+        code="""
+            right = door.JaxProgram.run
+            def run(self, iterations):
+                right(self, max(0, iterations - self.iterations_per_turn))
+                self._turns_run = iterations // self.iterations_per_turn
+            put(door.JaxProgram, "run", run)
+            """,
+    ),
     "stale": Sabotage(code=STALE),
     "stale maximum": Sabotage(code=STALE, case=MAX),
-    "off by one bit": Sabotage(code=OFF_BY_ONE_BIT),
-    "two ranks swapped": Sabotage(code=TWO_RANKS_SWAPPED, case=PERMUTE),
+    "off by one bit": Sabotage(
+        code="""
+            right = door.JaxProgram.run
+            def run(self, iterations):
+                right(self, iterations)
+                self.result = self.result.at[2 * 1024 + 700].multiply(1 + 2**-23)
+            put(door.JaxProgram, "run", run)
+            """,
+    ),
+    # Both back in the same place of a result that is right as a whole.
+    "two ranks swapped": Sabotage(
+        case=PERMUTE,
+        code="""
+            import jax
+            right = door.JaxProgram.run
+            def run(self, iterations):
+                right(self, iterations)
+                sharding, ranks = self.result.sharding, self.result.reshape(4, -1)
+                swapped = ranks[jax.numpy.array([0, 2, 1, 3])].reshape(-1)
+                self.result = jax.device_put(swapped, sharding)
+            put(door.JaxProgram, "run", run)
+            """,
+    ),
     "not run": Sabotage(code=NOT_RUN),
     "not run out of place": Sabotage(code=NOT_RUN, case=PERMUTE),
-    "half the devices": Sabotage(code=HALF_THE_DEVICES),
-    "all on one device": Sabotage(code=ALL_ON_ONE_DEVICE),
-    "before the loop": Sabotage(code=BEFORE_THE_LOOP),
-    "in a branch": Sabotage(code=IN_A_BRANCH),
-    "one buffer on the CPU": Sabotage(code=ONE_BUFFER_ON_THE_CPU),
+    "half the devices": Sabotage(
+        code="""
+            import jax, numpy
+            put(door.JaxBackend, "mesh", lambda self, case: jax.sharding.Mesh(
+                numpy.array(jax.devices()[:2]), ("ranks",)))
+            """,
+    ),
+    "all on one device": Sabotage(
+        code="""
+            import jax
+            right = door.JaxProgram.run
+            def run(self, iterations):
+                right(self, iterations)
+                self.result = jax.device_put(self.result, jax.devices()[1])
+            put(door.JaxProgram, "run", run)
+            """,
+    ),
+    "before the loop": Sabotage(
+        code="""
+            from busbw.worker.backends.jax import collective as forms
+            right = forms.run_chain
+            def chain(body, loop_counts, *buffers, iterations_per_turn, has_delay):
+                for number in range(iterations_per_turn):
+                    buffers = body(number, *buffers)
+                return right(lambda number, *buffers: buffers, loop_counts, *buffers)
+            put(forms, "run_chain", chain)
+            """,
+    ),
+    "in a branch": Sabotage(
+        code="""
+            import jax
+            from busbw.worker.backends.jax import collective as forms
+            right = forms.lowerings.run_collective
+            put(forms.lowerings, "run_collective", lambda case, axes, values: jax.lax.cond(
+                values[0] < 0, lambda v: v + v, lambda v: right(case, axes, v), values))
+            """,
+    ),
+    "one buffer on the CPU": Sabotage(
+        code="""
+            right = program.choose_program_form
+            put(program, "choose_program_form", lambda case, axes, rounds, **options: right(
+                case, axes, rounds, **{**options, "is_virtual": False}))
+            """,
+    ),
     "nothing again": NOTHING,
 }
 

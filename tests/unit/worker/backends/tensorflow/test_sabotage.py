@@ -16,125 +16,130 @@ pytestmark = [real.needs("tensorflow"), pytest.mark.exhaustive]
 
 NOTHING = Sabotage(code="")
 
-WITHOUT_THE_COLLECTIVE = """
-put(program, "_all_reduce", lambda values: values + values)
-"""
-
-# The ring's own launcher, of which each replica has one, told of a smaller group.
-HALF_THE_RANKS = """
-from tensorflow.python.distribute import cross_device_utils
-launcher = cross_device_utils.CollectiveReplicaLauncher
-right = launcher.all_reduce
-def all_reduce(self, *arguments, **options):
-    number = int(self._device.rsplit(":", 1)[-1])
-    kept = self._group_size, self._group_key
-    self._group_size, self._group_key = 2, 1000 + number // 2
-    try:
-        return right(self, *arguments, **options)
-    finally:
-        self._group_size, self._group_key = kept
-put(launcher, "all_reduce", all_reduce)
-"""
 
 ONE_TOO_FEW = """
 right = program.TensorflowProgram.run
 put(program.TensorflowProgram, "run", lambda self, iterations: right(self, max(0, iterations - 1)))
 """
 
-ONE_TOO_FEW_UNSEEN = """
-right = program.TensorflowProgram.run
-def run(self, iterations):
-    right(self, max(0, iterations - 1))
-    self._turns_run = iterations
-put(program.TensorflowProgram, "run", run)
-"""
-
-# Every round reads the values that the first one read.
-NOT_CHAINED = """
-from dataclasses import replace
-right = program._all_reduce_in_loop
-put(program, "_all_reduce_in_loop", lambda case, *given: right(
-    replace(case, placement="out_of_place"), *given))
-"""
-
-STALE = """
-right = program.TensorflowProgram.run
-last = {}
-def run(self, iterations):
-    right(self, iterations)
-    now = self.result
-    self.result = last.get(iterations, now)
-    last[iterations] = now
-put(program.TensorflowProgram, "run", run)
-"""
-
-OFF_BY_ONE_BIT = """
-import tensorflow as tf
-right = program.TensorflowProgram.check_result
-def check(self, iterations):
-    found = self._local_values(self.result)
-    with tf.device(found[2].backing_device):
-        wrong = found[2].numpy().copy()
-        wrong[700] *= 1 + 2**-23
-        found[2] = tf.constant(wrong)
-    self._local_values = lambda values: found
-    try:
-        return right(self, iterations)
-    finally:
-        del self._local_values
-put(program.TensorflowProgram, "check_result", check)
-"""
-
-HALF_THE_DEVICES = """
-right = door.make_strategy
-put(backend, "_strategies", {})
-put(door, "make_strategy", lambda name, devices: right(name, devices[:2]))
-"""
-
-BEFORE_THE_LOOP = """
-import tensorflow as tf
-def loop(case, strategy, values, turns):
-    summed = strategy.run(program._all_reduce, args=(values,))
-    return tf.while_loop(
-        lambda turn, _: turn < turns, lambda turn, held: (turn + 1, held), (tf.constant(0), summed)
-    )
-put(program, "_all_reduce_in_loop", loop)
-"""
-
-ANOTHER_ALGORITHM = """
-right = door.make_strategy
-put(backend, "_strategies", {})
-put(door, "make_strategy", lambda name, devices: right("reduction_to_one_device", devices))
-"""
-
-TWICE = """
-right = program._all_reduce
-put(program, "_all_reduce", lambda values: right(right(values)))
-"""
-
-# Whether they are there can be asked all the same.
-BY_ITSELF = """
-import importlib.util, sys
-assert not {"jax", "sklearn"} & set(sys.modules)
-importlib.util.find_spec("jax"), importlib.util.find_spec("sklearn")
-"""
 
 SABOTAGES = {
     "nothing": NOTHING,
-    "by itself": Sabotage(code=BY_ITSELF),
-    "without the collective": Sabotage(code=WITHOUT_THE_COLLECTIVE),
+    # Whether they are there can be asked all the same.
+    "by itself": Sabotage(
+        code="""
+            import importlib.util, sys
+            assert not {"jax", "sklearn"} & set(sys.modules)
+            importlib.util.find_spec("jax"), importlib.util.find_spec("sklearn")
+            """,
+    ),
+    "without the collective": Sabotage(
+        code="""
+            put(program, "_all_reduce", lambda values: values + values)
+            """,
+    ),
     "one too few": Sabotage(code=ONE_TOO_FEW),
     "one too few out of place": Sabotage(code=ONE_TOO_FEW, case={"placement": "out_of_place"}),
-    "one too few unseen": Sabotage(code=ONE_TOO_FEW_UNSEEN),
-    "not chained": Sabotage(code=NOT_CHAINED),
-    "stale": Sabotage(code=STALE),
-    "off by one bit": Sabotage(code=OFF_BY_ONE_BIT),
-    "half the devices": Sabotage(code=HALF_THE_DEVICES),
-    "before the loop": Sabotage(code=BEFORE_THE_LOOP),
-    "another algorithm": Sabotage(code=ANOTHER_ALGORITHM),
-    "twice": Sabotage(code=TWICE),
+    "one too few unseen": Sabotage(
+        code="""
+            right = program.TensorflowProgram.run
+            def run(self, iterations):
+                right(self, max(0, iterations - 1))
+                self._turns_run = iterations
+            put(program.TensorflowProgram, "run", run)
+            """,
+    ),
+    # Every round reads the values that the first one read.
+    "not chained": Sabotage(
+        code="""
+            from dataclasses import replace
+            right = program._all_reduce_in_loop
+            put(program, "_all_reduce_in_loop", lambda case, *given: right(
+                replace(case, placement="out_of_place"), *given))
+            """,
+    ),
+    "stale": Sabotage(
+        code="""
+            right = program.TensorflowProgram.run
+            last = {}
+            def run(self, iterations):
+                right(self, iterations)
+                now = self.result
+                self.result = last.get(iterations, now)
+                last[iterations] = now
+            put(program.TensorflowProgram, "run", run)
+            """,
+    ),
+    "off by one bit": Sabotage(
+        code="""
+            import tensorflow as tf
+            right = program.TensorflowProgram.check_result
+            def check(self, iterations):
+                found = self._local_values(self.result)
+                with tf.device(found[2].backing_device):
+                    wrong = found[2].numpy().copy()
+                    wrong[700] *= 1 + 2**-23
+                    found[2] = tf.constant(wrong)
+                self._local_values = lambda values: found
+                try:
+                    return right(self, iterations)
+                finally:
+                    del self._local_values
+            put(program.TensorflowProgram, "check_result", check)
+            """,
+    ),
+    "half the devices": Sabotage(
+        code="""
+            right = door.make_strategy
+            put(backend, "_strategies", {})
+            put(door, "make_strategy", lambda name, devices: right(name, devices[:2]))
+            """,
+    ),
+    "before the loop": Sabotage(
+        code="""
+            import tensorflow as tf
+            def loop(case, strategy, values, turns):
+                summed = strategy.run(program._all_reduce, args=(values,))
+                return tf.while_loop(
+                    lambda turn, _: turn < turns,
+                    lambda turn, held: (turn + 1, held),
+                    (tf.constant(0), summed),
+                )
+            put(program, "_all_reduce_in_loop", loop)
+            """,
+    ),
+    "another algorithm": Sabotage(
+        code="""
+            right = door.make_strategy
+            put(backend, "_strategies", {})
+            put(door, "make_strategy", lambda name, devices: right(
+                "reduction_to_one_device", devices))
+            """,
+    ),
+    "twice": Sabotage(
+        code="""
+            right = program._all_reduce
+            put(program, "_all_reduce", lambda values: right(right(values)))
+            """,
+    ),
     "nothing again": NOTHING,
-    "half the ranks": Sabotage(code=HALF_THE_RANKS),
+    # The ring's own launcher, of which each replica has one, told of a smaller group.
+    "half the ranks": Sabotage(
+        code="""
+            from tensorflow.python.distribute import cross_device_utils
+            launcher = cross_device_utils.CollectiveReplicaLauncher
+            right = launcher.all_reduce
+            def all_reduce(self, *arguments, **options):
+                number = int(self._device.rsplit(":", 1)[-1])
+                kept = self._group_size, self._group_key
+                self._group_size, self._group_key = 2, 1000 + number // 2
+                try:
+                    return right(self, *arguments, **options)
+                finally:
+                    self._group_size, self._group_key = kept
+            put(launcher, "all_reduce", all_reduce)
+            """,
+    ),
     "delay": Sabotage(code="", injection=Injection(extra=InjectionKind.DELAY, share=0.1)),
 }
 
