@@ -21,7 +21,7 @@ from busbw.hardware import (
 )
 from busbw.model.machine import EnvironmentKey
 from busbw.model.verdict import Ceiling
-from busbw.model.words import MIB
+from busbw.model.words import GIB, MIB
 from tests.helpers import build
 
 PAGE = Path(__file__).parents[2] / "docs" / "measuring.md"
@@ -69,9 +69,6 @@ def _row(chip: Chip) -> list[str]:
         f"{chip.memory_bytes_per_s / 1e9:g}",
         chip.confidence.value,
     ]
-
-
-GIB = 2**30
 
 
 def _key(kind: str, ranks: int, mesh: str = "", hosts: int = 1) -> EnvironmentKey:

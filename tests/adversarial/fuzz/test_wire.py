@@ -48,13 +48,8 @@ def _reply(value: object) -> dict[str, Any]:
     return {"reply": type(value).__name__, "value": wire.to_json(value)}
 
 
-def _taken(reply: object) -> None:
-    """Judge and render every answer that was accepted as valid."""
-    if isinstance(reply, Run | Failure):
-        _judged(reply)
-
-
 def _judged(reply: Run | Failure) -> None:
+    """Judge and render an answer that was accepted as valid."""
     runs = (reply,) if isinstance(reply, Run) else ()
     failures = (reply,) if isinstance(reply, Failure) else ()
     measured = replace(build.measurement(), case=CASE, runs=runs, failures=failures)
@@ -81,7 +76,8 @@ def test_any_line_from_a_worker_is_a_usable_reply_or_refused(
             assert str(error)
         else:
             assert isinstance(reply.answer, kind | Failure)
-            _taken(reply.answer)
+            if isinstance(reply.answer, Run | Failure):
+                _judged(reply.answer)
 
 
 REQUEST = {

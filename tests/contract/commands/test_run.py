@@ -42,7 +42,11 @@ def run(*options: str, package: Path = ROOT) -> Output:
     """Run `busbw run` of the busbw below `package` in the current folder."""
     done = subprocess.run(
         [sys.executable, "-m", "busbw", "run", "-p", "no:hypothesispytest", *options],
-        env={**os.environ, "PYTHONPATH": _path(package), "PYTHONWARNINGS": "error"},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(package), os.environ.get("PYTHONPATH", "")]),
+            "PYTHONWARNINGS": "error",
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -50,10 +54,6 @@ def run(*options: str, package: Path = ROOT) -> Output:
         check=False,
     )
     return Output(code=done.returncode, text=done.stdout)
-
-
-def _path(package: Path) -> str:
-    return os.pathsep.join([str(package), os.environ.get("PYTHONPATH", "")])
 
 
 @pytest.fixture(scope="module")

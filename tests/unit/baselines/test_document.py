@@ -49,13 +49,6 @@ def _written(folder: Path, text: str) -> Path:
     return path
 
 
-def _edited(folder: Path, **entry: Any) -> Path:
-    """Write the document with some keys of its first entry changed."""
-    document = json.loads(TEXT)
-    document["entries"][0].update(entry)
-    return _written(folder, json.dumps(document))
-
-
 def test_a_baseline_file_has_the_same_entries_after_it_is_written_and_read_back(
     tmp_path: Path,
 ) -> None:
@@ -159,7 +152,9 @@ TIMES = r"entries\[0\]\.times_us"
 def test_an_invalid_entry_of_a_baseline_file_is_refused_with_its_file_and_key(
     tmp_path: Path, changes: dict[str, Any], words: str
 ) -> None:
-    path = _edited(tmp_path, **changes)
+    document = json.loads(TEXT)
+    document["entries"][0].update(changes)
+    path = _written(tmp_path, json.dumps(document))
     with pytest.raises(BaselineError, match=rf"psum\.json: document\.{words}"):
         read_baselines(path)
 

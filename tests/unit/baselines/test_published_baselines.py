@@ -8,7 +8,6 @@ import pytest
 
 from busbw.baselines.store import (
     PublishedTable,
-    PublishedTableEntry,
     read_published,
 )
 
@@ -16,30 +15,17 @@ BASELINES = Path(__file__).parents[3] / "baselines"
 FILES = sorted(BASELINES.glob("*/*/published.*.json"))
 RANKS = {"v2-8": 8, "v2-32": 32, "v2-128": 128, "v2-512": 512}
 
-each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: path.parent.name)
-each_slice = pytest.mark.parametrize("name", RANKS)
-
-
-def _gb_per_s(gib_per_s: float) -> float:
-    """Return a figure of the source, in GiB/s, as the files have it, in GB/s."""
-    return float(f"{gib_per_s * 1024**3 / 1e9:.6g}")
-
 
 def _table(name: str) -> PublishedTable:
     (path,) = BASELINES.glob(f"tpu-v2/{RANKS[name]}r/published.all_reduce.*.json")
     return read_published(path)
 
 
-def _entry(name: str, payload: str) -> PublishedTableEntry:
-    (entry,) = (e for e in _table(name).entries if e.payload == payload)
-    return entry
-
-
 def test_the_published_rates_have_one_table_for_each_tpu_slice() -> None:
     assert {table.slice: table.ranks for table in map(read_published, FILES)} == RANKS
 
 
-@each_file
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.parent.name)
 def test_a_table_of_published_rates_is_in_the_folder_of_its_device_kind_and_ranks(
     path: Path,
 ) -> None:
@@ -66,7 +52,8 @@ def test_a_table_of_published_rates_is_in_the_folder_of_its_device_kind_and_rank
 def test_a_published_rate_equals_the_rate_of_its_source_in_gb_per_s(
     name: str, payload: str, gib_per_s: float
 ) -> None:
-    assert _entry(name, payload).algbw_gb_per_s == _gb_per_s(gib_per_s)
+    (entry,) = (entry for entry in _table(name).entries if entry.payload == payload)
+    assert entry.algbw_gb_per_s == float(f"{gib_per_s * 1024**3 / 1e9:.6g}")
 
 
 def test_the_published_rates_say_out_of_memory_for_the_same_two_payloads_as_their_source() -> None:
@@ -85,7 +72,7 @@ def test_the_published_rates_leave_out_payloads_that_their_source_did_not_measur
     assert (payloads[0], payloads[-1]) == ("512K", "256M")
 
 
-@each_slice
+@pytest.mark.parametrize("name", RANKS)
 def test_only_the_published_rate_of_the_payload_1k_is_marked_as_doubtful(name: str) -> None:
     doubted = [entry.payload for entry in _table(name).entries if entry.doubt]
     assert doubted == (["1K"] if name != "v2-512" else [])

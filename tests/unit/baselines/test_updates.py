@@ -13,7 +13,6 @@ from busbw.baselines import store
 from busbw.baselines.document import BaselineError
 from busbw.baselines.store import find_baseline
 from busbw.baselines.updates import (
-    BaselineChange,
     merge_into_baseline,
     pin_level,
     prune,
@@ -32,25 +31,14 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "baselines"
 
 
-Saved = tuple[tuple[BaselineChange, ...], tuple[BaselineChange, ...]]
-
-
-def save(root: Path, *times_s: float, **accepted: Any) -> Saved:
+def save(root: Path, *times_s: float, **accepted: Any) -> None:
     """Save these times of the default case; without any time the case was out of memory."""
     failures = () if times_s else (build.out_of_memory(),)
     measured = build.measurement(*times_s, failures=failures)
     session = Record(moment="2026-03-04T03:00:00Z", commit="abc")
     accepted_case = build.accepted(measured, session, **accepted)
     reason = "a slower switch"
-    return written(
-        baselines_save, root, [accepted_case], session=session, budget=BUDGET, reason=reason
-    )
-
-
-def read_stored(root: Path) -> Baseline:
-    baseline = find_baseline(root, build.key(), build.case()).baseline
-    assert baseline is not None
-    return baseline
+    written(baselines_save, root, [accepted_case], session=session, budget=BUDGET, reason=reason)
 
 
 def history(root: Path) -> list[dict[str, Any]]:
@@ -64,7 +52,8 @@ def test_a_session_that_is_appended_to_a_baseline_is_pooled_with_the_stored_sess
 ) -> None:
     save(root, 1e-3, 1.02e-3)
     save(root, 1.04e-3, is_appended=True)
-    baseline = read_stored(root)
+    baseline = find_baseline(root, build.key(), build.case()).baseline
+    assert baseline is not None
     assert baseline.times_s == (1e-3, 1.02e-3, 1.04e-3)
     assert [len(session.times_s) for session in baseline.sessions] == [2, 1]
     assert baseline.sessions[1].commit == "abc"
@@ -92,42 +81,26 @@ def test_a_baseline_file_keeps_the_newest_fifty_updates(root: Path) -> None:
     assert not any("accepted_regression" in update for update in history(root))
 
 
-TODAY = Record(moment="2026-03-04T03:00:00Z")
-WHY = {"session": TODAY, "reason": "a new machine"}
-KEY = build.key()
-
-
-@pytest.fixture
-def filled(tmp_path: Path) -> Path:
-    """Return a folder with the payloads 4K and 8K of one strategy, and 4K of another strategy."""
-    folder = tmp_path / "baselines"
-    for changes in ({}, {"payload_bytes": 8192}, {"strategy": "ring"}):
-        put(folder, 1e-3, **changes)
-    return folder
-
-
-def put(filled: Path, time_s: float, **case: Any) -> None:
-    measured = build.measurement(time_s, **case)
-    then = Record(moment="2026-01-01T03:00:00Z")
-    accepted_case = build.accepted(measured, then, key=KEY)
-    _, refusals = written(baselines_save, filled, [accepted_case], session=then, budget=BUDGET)
-    assert not refusals
-
-
-def path_of(filled: Path, **case: Any) -> Path:
-    return store.baseline_path(filled, KEY, build.case(**case))
-
-
 def test_pruning_baselines_next_to_an_invalid_file_is_an_error_and_changes_no_file(
-    filled: Path,
+    root: Path,
 ) -> None:
-    good = path_of(filled)
-    bad = path_of(filled, strategy="ring")
+    session = Record(moment="2026-03-04T03:00:00Z")
+    cases: tuple[dict[str, Any], ...] = ({}, {"payload_bytes": 8192}, {"strategy": "ring"})
+    accepted = [build.accepted(build.measurement(1e-3, **case)) for case in cases]
+    written(baselines_save, root, accepted, session=session, budget=BUDGET)
+    good = store.baseline_path(root, build.key(), build.case())
+    bad = store.baseline_path(root, build.key(), build.case(strategy="ring"))
     bad.write_text("{}")
     before = good.read_bytes()
-    cases = [(KEY, build.case(payload_bytes=64)), (KEY, build.case(strategy="ring"))]
+    pruned = [build.case(payload_bytes=64), build.case(strategy="ring")]
     with pytest.raises(BaselineError, match="ring"):
-        written(prune, filled, cases, **WHY)
+        written(
+            prune,
+            root,
+            [(build.key(), case) for case in pruned],
+            session=session,
+            reason="a new machine",
+        )
     assert good.read_bytes() == before
 
 

@@ -82,15 +82,19 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return package
 
 
-def path_of(begin: WorkerSpec, bundle: Bundle) -> list[Any]:
-    """Return the import path of a worker whose interpreter prints the path."""
+def log_of(begin: WorkerSpec, bundle: Bundle) -> str:
+    """Return the log of a worker that was ready."""
     worker = LocalWorker(begin, bundle, LaunchId.parse("1.fake"))
     try:
         await_ready(worker)
     finally:
         kill(worker)
-    lines = (bundle.path / "1.fake.fake.log").read_text().splitlines()
-    path = ast.literal_eval(lines[-1].removeprefix("path: "))
+    return (bundle.path / "1.fake.fake.log").read_text()
+
+
+def path_of(begin: WorkerSpec, bundle: Bundle) -> list[Any]:
+    """Return the import path of a worker whose interpreter prints the path."""
+    path = ast.literal_eval(log_of(begin, bundle).splitlines()[-1].removeprefix("path: "))
     assert isinstance(path, list)
     return path
 
@@ -134,13 +138,8 @@ def test_a_worker_adds_huge_pages_to_the_glibc_tunables_of_the_user(
     monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.check=0")
     text = f'#!/bin/sh\necho "$GLIBC_TUNABLES" >&2\nexec {sys.executable} "$@"\n'
     shows = write_program(tmp_path / "python", text)
-    worker = LocalWorker(worker_spec(str(shows)), bundle, LaunchId.parse("1.fake"))
-    try:
-        await_ready(worker)
-    finally:
-        kill(worker)
     tunables = "glibc.malloc.check=0:glibc.malloc.hugetlb=1"
-    assert (bundle.path / "1.fake.fake.log").read_text() == f"{tunables}\n"
+    assert log_of(worker_spec(str(shows)), bundle) == f"{tunables}\n"
 
 
 def test_a_worker_under_an_old_python_says_that_python_3_11_is_expected(bundle: Bundle) -> None:

@@ -19,7 +19,6 @@ pytestmark = pytest.mark.workers
 
 ONE: Mapping[Side, Stack] = {Side.CANDIDATE: stack()}
 BOTH: Mapping[Side, Stack] = {Side.REFERENCE: stack(), Side.CANDIDATE: stack()}
-LAUNCHES = 2
 
 
 def interrupt_at(event: str, launch: str = "") -> Callable[[LocalWorker, str], None]:
@@ -36,7 +35,7 @@ def schedule(
     bundle: Bundle, name: str, event: str, launch: str, *, can_overlap: bool, measured: Case
 ) -> RoundRunner:
     stacks = ONE if name == "single" else BOTH
-    plan = replace(PLAN, launches=LAUNCHES)
+    plan = replace(PLAN, launches=2)
     executor = Executor(Watched(bundle, interrupt_at(event, launch)))
     return RoundRunner(executor, keyed(measured), plan, stacks, can_overlap=can_overlap)
 

@@ -156,15 +156,13 @@ SMALL_CASES = [case(size) for size in SMALL]
 LARGE_CASES = [case(size) for size in LARGE]
 
 
-def _ordered(cases: list[Case], *, seed: int = 0, is_largest_first: bool = False) -> list[Case]:
-    return shuffle_cases(cases, random.Random(seed), is_largest_first=is_largest_first)
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_large_cases_are_measured_together_at_the_beginning_or_end_in_the_order_of_size(
     seed: int,
 ) -> None:
     cases = [*LARGE_CASES, *SMALL_CASES]
-    first, last = (_ordered(cases, seed=seed, is_largest_first=order) for order in (True, False))
+    first, last = (
+        shuffle_cases(cases, random.Random(seed), is_largest_first=order) for order in (True, False)
+    )
     assert (first[:3], last[-3:]) == (LARGE_CASES[::-1], LARGE_CASES)
     assert set(first) == set(last) == set(cases)

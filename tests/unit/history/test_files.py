@@ -22,10 +22,6 @@ from tests.helpers.history_lines import KEY, line, session
 _FIRST, _SECOND = "0" * 16, "1" * 16
 
 
-def _names(root: Path) -> list[str]:
-    return [line.session for line in read_folder(root / KEY.folder)]
-
-
 def test_a_session_is_appended_to_the_history_file_of_its_year_and_its_machine(
     tmp_path: Path,
 ) -> None:
@@ -91,7 +87,8 @@ def test_the_last_line_of_a_history_is_kept_even_if_it_has_no_newline(tmp_path: 
     assert read_folder(tmp_path / KEY.folder) == tuple(session(_FIRST))
     append_lines(tmp_path, KEY, session(_SECOND))
     assert path.read_bytes().startswith(whole)
-    assert _names(tmp_path) == [_FIRST, _FIRST, _SECOND, _SECOND]
+    names = [line.session for line in read_folder(tmp_path / KEY.folder)]
+    assert names == [_FIRST, _FIRST, _SECOND, _SECOND]
 
 
 def test_a_file_in_a_history_that_is_not_named_after_a_year_is_an_error(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def _night(night: int, chance: random.Random) -> Iterator[HistoryLine]:
             session_outcome=SessionOutcome.SLOWER if reported > 5 else SessionOutcome.PASS,
             baseline_date=f"{BEGIN:%Y-%m-%d}",
             surroundings={"LIBTPU_INIT_ARGS": "--xla_tpu_scoped_vmem_limit_kib=65536"},
-            host=_newest(_HOSTS, night),
+            host=[name for since, name in _HOSTS if night >= since][-1],
             commit=f"{night:012x}",
             worker="14726cac00bb8e20",
             **_measured(case, night, () if level is None else times_us),
@@ -187,10 +187,6 @@ def _versions(framework: str, night: int) -> dict[str, str]:
     for since, versions in _VERSIONS[framework]:
         changed |= versions if night >= since else {}
     return changed
-
-
-def _newest(values: tuple[tuple[int, str], ...], night: int) -> str:
-    return [value for since, value in values if night >= since][-1]
 
 
 if __name__ == "__main__":

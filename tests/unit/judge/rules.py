@@ -55,6 +55,11 @@ def judged(
     return judge_case(build.spec(), measurement, baseline, limit, terms)
 
 
+def verdict_on(measurement: Measurement, baseline: Baseline | None, **options: Any) -> Any:
+    """Return the verdict of the judge, typed so that a test needs no check for None."""
+    return judged(measurement, baseline, **options).verdict
+
+
 def limit_of(
     baseline: Baseline | None, measurement: Measurement, policy: Policy
 ) -> CaseLimits | None:
@@ -64,6 +69,11 @@ def limit_of(
     levels = build_levels([StoredTimes(baselines=[baseline])], policy)
     times_s = {baseline.case: [launch_time_s(run) for run in measurement.runs]}
     return levels.assess_session(times_s, policy).limits.get(baseline.case) if levels else None
+
+
+def all_out_of_memory(**changes: Any) -> Measurement:
+    """Return a measurement of which all three launches ran out of memory."""
+    return build.measurement(failures=(build.out_of_memory(**changes),) * 3)
 
 
 def six(*times_s: float, **changes: Any) -> Measurement:

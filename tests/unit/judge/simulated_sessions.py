@@ -94,17 +94,19 @@ class Device:
 
 def accepted(first: StoredSession, **changes: Any) -> list[Baseline]:
     """Return the baselines of an accepted session."""
-    return [build.pooled(stored(first, case), **changes | _fields(case)) for case in first.records]
+    return [
+        build.pooled(
+            stored(first, case),
+            **{**changes, "payload_bytes": case.payload_bytes, "framework": case.framework},
+        )
+        for case in first.records
+    ]
 
 
 def stored(first: StoredSession, case: Case) -> Record:
     """Return the only record of `case` in a session."""
     (record,) = first.records[case]
     return record
-
-
-def _fields(case: Case) -> dict[str, Any]:
-    return {"payload_bytes": case.payload_bytes, "framework": case.framework}
 
 
 def levels(sessions: Sequence[StoredSession], policy: Policy, **fields: Any) -> EarlierSessions:

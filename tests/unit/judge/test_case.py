@@ -14,19 +14,21 @@ from busbw.judge.case import JudgingSettings, Ruling, judge_case, plan_rerun, su
 from busbw.judge.decision import CaseLimits
 from busbw.model.case import CaseSpec
 from busbw.model.launch import Measurement
-from busbw.model.stored import Baseline
 from busbw.model.verdict import PublishedBandwidth
 from busbw.model.words import Outcome
 from tests.helpers import build
-from tests.unit.judge.rules import OOM, POLICY, STEADY, judged, limit_of, record, records, six
-
-
-def _verdict(measurement: Measurement, baseline: Baseline | None, **options: Any) -> Any:
-    return judged(measurement, baseline, **options).verdict
-
-
-def _all_out_of_memory(**changes: Any) -> Measurement:
-    return build.measurement(failures=(build.out_of_memory(**changes),) * 3)
+from tests.unit.judge.rules import (
+    OOM,
+    POLICY,
+    STEADY,
+    all_out_of_memory,
+    judged,
+    limit_of,
+    record,
+    records,
+    six,
+    verdict_on,
+)
 
 
 def test_the_rates_of_a_case_are_computed_from_its_median_launch() -> None:
@@ -40,7 +42,7 @@ def test_the_rates_of_a_case_are_computed_from_its_median_launch() -> None:
 def test_the_overhead_of_a_call_is_the_median_of_the_launches_that_measured_it() -> None:
     costs_s = (3e-4, None, 1e-4, 2e-4)
     runs = tuple(build.run(1e-3, dispatch_s=cost_s) for cost_s in costs_s)
-    summary = _verdict(Measurement(case=build.case(), runs=runs), STEADY).now
+    summary = verdict_on(Measurement(case=build.case(), runs=runs), STEADY).now
     assert summary.dispatch_s == 2e-4
 
 
@@ -57,7 +59,7 @@ def test_a_case_with_the_same_times_as_its_baseline_passes_and_needs_no_more_lau
 
 
 def test_a_case_above_its_limit_in_first_and_in_additional_launches_has_regressed() -> None:
-    verdict = _verdict(six(1.3e-3, 1.5e-3, 1.4e-3), STEADY)
+    verdict = verdict_on(six(1.3e-3, 1.5e-3, 1.4e-3), STEADY)
     assert Outcome.REGRESSED is verdict.outcome
     assert verdict.failed
     assert pytest.approx(1.4) == verdict.ratio
@@ -79,7 +81,7 @@ def test_the_text_of_a_case_names_a_loss_that_additional_launches_do_not_confirm
     fresh_s: float,
 ) -> None:
     fresh = f"{1e3 * fresh_s:.3f} x in additional launches"
-    verdict = _verdict(build.measurement(*(1.5e-3,) * 3, *(fresh_s,) * 3), STEADY, fail_above=1.2)
+    verdict = verdict_on(build.measurement(*(1.5e-3,) * 3, *(fresh_s,) * 3), STEADY, fail_above=1.2)
     assert (verdict.outcome, verdict.failed) == (Outcome.NOISY, False)
     assert f"; slower, but not in all launches: {fresh} (limit 1.200 x" in verdict.text
 
@@ -103,7 +105,7 @@ def test_the_shown_ratio_and_limit_of_a_case_agree_with_its_outcome(
 
 
 def test_the_shown_baseline_time_is_the_level_with_which_the_case_is_compared() -> None:
-    verdict = _verdict(build.measurement(1e-3), build.pooled(*records(1e-3, 1e-3, 1.03e-3)))
+    verdict = verdict_on(build.measurement(1e-3), build.pooled(*records(1e-3, 1e-3, 1.03e-3)))
     assert verdict.baseline.median_s == pytest.approx(1e-3 * 1.03 ** (1 / 3))
     assert verdict.baseline.times_s == (1e-3, 1e-3, 1.03e-3)
     rate = verdict.now.algbw_gb_per_s * verdict.ratio
@@ -111,8 +113,8 @@ def test_the_shown_baseline_time_is_the_level_with_which_the_case_is_compared() 
 
 
 def test_the_error_of_a_ratio_shrinks_with_the_number_of_stored_sessions() -> None:
-    few = _verdict(build.measurement(1e-3), build.pooled(*records(1e-3)))
-    many = _verdict(build.measurement(1e-3), build.pooled(*records(*[1e-3] * 12)))
+    few = verdict_on(build.measurement(1e-3), build.pooled(*records(1e-3)))
+    many = verdict_on(build.measurement(1e-3), build.pooled(*records(*[1e-3] * 12)))
     assert 0 < many.ratio_error < few.ratio_error
     assert few.ratio_error == pytest.approx(math.sqrt(2) * 0.01)
 
@@ -123,16 +125,16 @@ def test_an_out_of_memory_failure_under_another_memory_limit_than_stored_is_not_
 ) -> None:
     limited = replace(OOM, memory_limit_bytes=stored)
     under = {"memory_limit_bytes": tonight, "require_baselines": True}
-    assert not _verdict(_all_out_of_memory(), limited, **under).expected
-    assert _verdict(_all_out_of_memory(), limited, **under).failed
-    assert _verdict(
-        _all_out_of_memory(), limited, **{**under, "memory_limit_bytes": stored}
+    assert not verdict_on(all_out_of_memory(), limited, **under).expected
+    assert verdict_on(all_out_of_memory(), limited, **under).failed
+    assert verdict_on(
+        all_out_of_memory(), limited, **{**under, "memory_limit_bytes": stored}
     ).expected
 
 
 def test_a_case_faster_than_its_limit_has_improved_and_does_not_fail() -> None:
     measurement = build.measurement(0.8e-3, 0.81e-3, 0.82e-3)
-    verdict = _verdict(measurement, STEADY, require_baselines=True)
+    verdict = verdict_on(measurement, STEADY, require_baselines=True)
     assert Outcome.IMPROVED is verdict.outcome
     assert not verdict.failed
     assert "the baseline is stale" in verdict.text
@@ -140,35 +142,35 @@ def test_a_case_faster_than_its_limit_has_improved_and_does_not_fail() -> None:
 
 def test_the_time_of_a_launch_is_the_lower_quartile_of_its_samples() -> None:
     runs = (build.run(1e-3, 1e-3, 1e-3, 9e-3),)
-    assert _verdict(Measurement(case=build.case(), runs=runs), STEADY).now.median_s == 1e-3
+    assert verdict_on(Measurement(case=build.case(), runs=runs), STEADY).now.median_s == 1e-3
 
 
 def test_an_accepted_regression_keeps_its_outcome_and_does_not_fail() -> None:
     slow = six(2e-3, 2e-3, 2e-3)
-    assert Outcome.REGRESSED is _verdict(slow, STEADY, accepts_slower_times=True).outcome
-    assert not _verdict(slow, STEADY, accepts_slower_times=True).failed
-    assert _verdict(slow, STEADY, accepts_new_cases=True).failed
+    assert Outcome.REGRESSED is verdict_on(slow, STEADY, accepts_slower_times=True).outcome
+    assert not verdict_on(slow, STEADY, accepts_slower_times=True).failed
+    assert verdict_on(slow, STEADY, accepts_new_cases=True).failed
 
 
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_verdict_that_is_based_on_fewer_than_three_stored_sessions_is_provisional(
     number: int,
 ) -> None:
-    verdict = _verdict(build.measurement(1e-3), build.pooled(*records(*[1e-3] * number)))
+    verdict = verdict_on(build.measurement(1e-3), build.pooled(*records(*[1e-3] * number)))
     assert Outcome.PASS is verdict.outcome
     assert verdict.provisional
-    assert not _verdict(build.measurement(1e-3), STEADY).provisional
+    assert not verdict_on(build.measurement(1e-3), STEADY).provisional
 
 
 def test_a_case_whose_stored_launches_differ_widely_is_noisy() -> None:
     wild = build.pooled(record(2, 0.5e-3, 1e-3, 4e-3))
-    verdict = _verdict(build.measurement(1e-3), wild)
+    verdict = verdict_on(build.measurement(1e-3), wild)
     assert (verdict.outcome, verdict.failed) == (Outcome.NOISY, False)
     assert "; 2 x the expected time cannot be ruled out (limit " in verdict.text
 
 
 def test_a_case_without_a_baseline_has_a_time_and_the_outcome_no_baseline() -> None:
-    verdict = _verdict(build.measurement(1e-3), None)
+    verdict = verdict_on(build.measurement(1e-3), None)
     assert Outcome.NO_BASELINE is verdict.outcome
     assert verdict.text == "measured, nothing to compare with"
     assert verdict.now is not None
@@ -179,11 +181,11 @@ def test_a_case_without_a_baseline_has_a_time_and_the_outcome_no_baseline() -> N
     ("accept", "failed"),
     [({}, True), ({"accepts_slower_times": True}, False), ({"accepts_new_cases": True}, False)],
 )
-@pytest.mark.parametrize("measured", [build.measurement(1e-3), _all_out_of_memory()])
+@pytest.mark.parametrize("measured", [build.measurement(1e-3), all_out_of_memory()])
 def test_a_case_without_a_required_baseline_fails_unless_its_time_is_accepted(
     measured: Measurement, accept: dict[str, bool], failed: bool
 ) -> None:
-    assert failed == _verdict(measured, None, require_baselines=True, **accept).failed
+    assert failed == verdict_on(measured, None, require_baselines=True, **accept).failed
 
 
 @pytest.mark.parametrize(
@@ -199,13 +201,13 @@ def test_a_case_of_another_protocol_than_its_baseline_fails_if_baselines_are_req
     terms: dict[str, bool], failed: bool
 ) -> None:
     baseline = build.pooled(*STEADY.sessions, protocol="host/chain0")
-    verdict = _verdict(build.measurement(9e-3), baseline, **terms)
+    verdict = verdict_on(build.measurement(9e-3), baseline, **terms)
     assert (Outcome.INCOMPARABLE, failed) == (verdict.outcome, verdict.failed)
     assert "with protocol host/chain2, the baseline of 2026-01-04 with host/chain0" in verdict.text
 
 
 def test_an_out_of_memory_failure_that_the_baseline_also_has_is_expected() -> None:
-    verdict = _verdict(_all_out_of_memory(), OOM, require_baselines=True)
+    verdict = verdict_on(all_out_of_memory(), OOM, require_baselines=True)
     assert (verdict.outcome, verdict.failed, verdict.expected) == (
         Outcome.OUT_OF_MEMORY,
         False,
@@ -214,14 +216,14 @@ def test_an_out_of_memory_failure_that_the_baseline_also_has_is_expected() -> No
 
 
 def test_a_case_that_is_out_of_memory_fails_with_its_stored_time_in_the_text() -> None:
-    verdict = _verdict(_all_out_of_memory(), STEADY)
+    verdict = verdict_on(all_out_of_memory(), STEADY)
     assert (verdict.outcome, verdict.failed, verdict.expected) == (
         Outcome.OUT_OF_MEMORY,
         True,
         False,
     )
     assert "the baseline of 2026-01-04 has 1 ms" in verdict.text
-    assert not _verdict(_all_out_of_memory(), STEADY, accepts_slower_times=True).failed
+    assert not verdict_on(all_out_of_memory(), STEADY, accepts_slower_times=True).failed
 
 
 @pytest.mark.parametrize("limit", [None, limit_of(STEADY, build.measurement(1e-3), POLICY)])

@@ -23,22 +23,14 @@ from busbw.model.stored import Baseline
 from busbw.model.verdict import LaunchTimeSummary, PublishedBandwidth, Verdict
 from busbw.model.words import MIB, FailureKind, Outcome, OutOfMemoryDetection
 from tests.helpers import build
-from tests.unit.judge.rules import OOM, STEADY, judged
+from tests.unit.judge.rules import OOM, STEADY, all_out_of_memory, verdict_on
 
 HARD = [kind for kind in FailureKind if kind is not FailureKind.OUT_OF_MEMORY]
 
 
-def _verdict(measurement: Measurement, baseline: Baseline | None, **options: Any) -> Any:
-    return judged(measurement, baseline, **options).verdict
-
-
-def _all_out_of_memory(**changes: Any) -> Measurement:
-    return build.measurement(failures=(build.out_of_memory(**changes),) * 3)
-
-
 def test_a_case_that_is_out_of_memory_in_all_launches_has_no_failed_launch() -> None:
     assert judge_failed_launches(build.spec(), build.measurement(1e-3, 2e-3)) is None
-    assert judge_failed_launches(build.spec(), _all_out_of_memory()) is None
+    assert judge_failed_launches(build.spec(), all_out_of_memory()) is None
 
 
 def test_the_text_of_a_failed_or_missing_launch_names_the_reference_stack() -> None:
@@ -76,7 +68,7 @@ def test_a_single_failed_launch_fails_the_case_and_the_verdict_has_no_time(
     kind: FailureKind,
 ) -> None:
     measurement = build.measurement(1e-3, 1e-3, failures=(build.failure(kind),))
-    verdict = _verdict(measurement, STEADY, accepts_slower_times=True)
+    verdict = verdict_on(measurement, STEADY, accepts_slower_times=True)
     assert (verdict.outcome, verdict.failed) == (Outcome.FAILED, True)
     assert "in 1 of 3 launches: it broke" in verdict.text
     assert measurement.failures[0] is verdict.failure
@@ -85,12 +77,12 @@ def test_a_single_failed_launch_fails_the_case_and_the_verdict_has_no_time(
 
 def test_a_verdict_names_a_timeout_rather_than_an_out_of_memory_failure_of_another_launch() -> None:
     both = build.measurement(failures=(build.out_of_memory(), build.failure(FailureKind.TIMEOUT)))
-    assert _verdict(both, OOM).text.startswith("timeout in 1 of 2 launches")
+    assert verdict_on(both, OOM).text.startswith("timeout in 1 of 2 launches")
 
 
 def test_a_case_that_is_out_of_memory_in_one_of_three_launches_has_failed() -> None:
     measurement = build.measurement(1e-3, 1e-3, failures=(build.out_of_memory(),))
-    verdict = _verdict(measurement, STEADY, accepts_slower_times=True)
+    verdict = verdict_on(measurement, STEADY, accepts_slower_times=True)
     assert (verdict.outcome, verdict.failed) == (Outcome.FAILED, True)
     assert verdict.text == "out of memory in 1 of 3 launches: it broke"
 
@@ -101,14 +93,14 @@ def _temporary_lack(**changes: Any) -> Failure:
 
 
 def test_a_case_that_lacks_only_memory_that_other_programs_use_is_incomparable() -> None:
-    verdict = _verdict(build.measurement(failures=(_temporary_lack(),) * 3), STEADY)
+    verdict = verdict_on(build.measurement(failures=(_temporary_lack(),) * 3), STEADY)
     assert (verdict.outcome, verdict.failed) == (Outcome.INCOMPARABLE, False)
     assert "needs 10 bytes, 5 bytes available (predicted" in verdict.text
     assert "with the machine's memory free it would fit" in verdict.text
 
 
 def test_a_case_that_has_a_stored_time_fails_if_it_exceeds_the_memory_of_the_machine() -> None:
-    verdict = _verdict(build.measurement(failures=(_temporary_lack(capacity_bytes=9),)), STEADY)
+    verdict = verdict_on(build.measurement(failures=(_temporary_lack(capacity_bytes=9),)), STEADY)
     assert (verdict.outcome, verdict.failed) == (Outcome.OUT_OF_MEMORY, True)
 
 
@@ -124,7 +116,7 @@ def test_a_case_that_has_a_stored_time_fails_if_it_exceeds_the_memory_of_the_mac
 def test_the_text_of_an_out_of_memory_failure_says_how_the_failure_was_detected(
     detected_by: OutOfMemoryDetection | None, words: str
 ) -> None:
-    assert f"it broke ({words})" in _verdict(_all_out_of_memory(detected=detected_by), None).text
+    assert f"it broke ({words})" in verdict_on(all_out_of_memory(detected=detected_by), None).text
 
 
 @pytest.mark.parametrize(
@@ -133,7 +125,7 @@ def test_the_text_of_an_out_of_memory_failure_says_how_the_failure_was_detected(
         (build.measurement(1e-3), None, True),
         (build.measurement(9e-3), STEADY, True),
         (build.measurement(1e-3), build.baseline(1e-3, protocol="host/other"), True),
-        (_all_out_of_memory(), None, True),
+        (all_out_of_memory(), None, True),
         (build.measurement(failures=(_temporary_lack(),)), STEADY, False),
         (build.measurement(failures=(_temporary_lack(),)), None, False),
         (build.measurement(1e-3, failures=(build.out_of_memory(),)), None, False),
@@ -143,7 +135,7 @@ def test_the_text_of_an_out_of_memory_failure_says_how_the_failure_was_detected(
 def test_only_a_time_or_a_permanent_out_of_memory_failure_may_become_a_baseline(
     measurement: Measurement, baseline: Baseline | None, may: bool
 ) -> None:
-    assert may == may_become_baseline(_verdict(measurement, baseline))
+    assert may == may_become_baseline(verdict_on(measurement, baseline))
     assert not may_become_baseline(build.verdict(Outcome.SKIPPED))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +25,15 @@ COMPILED = datetime(2026, 11, 22, tzinfo=UTC)
 
 def compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
     inputs = recorded.inputs
-    specs = tuple(_compile_spec(row) for row in inputs["compile_specs"])
+    specs = tuple(
+        convert_to(
+            CompileSpec,
+            wire.from_json(CaseSpec, row["spec"]),
+            topology=row["topology"],
+            compiler=row["compiler"],
+        )
+        for row in inputs["compile_specs"]
+    )
     compilers = replayed.read_all(Compiler, inputs["compilers"])
     topologies = replayed.read_all(Topology, inputs["topologies"])
     labels = list(dict.fromkeys(spec.compiler for spec in specs))
@@ -64,8 +71,3 @@ def compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
         results_json(replayed.with_skip_option(judge_programs(programs), inputs["skip"]))
     )
     return document
-
-
-def _compile_spec(row: Mapping[str, Any]) -> CompileSpec:
-    spec = wire.from_json(CaseSpec, row["spec"])
-    return convert_to(CompileSpec, spec, topology=row["topology"], compiler=row["compiler"])

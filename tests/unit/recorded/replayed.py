@@ -71,22 +71,24 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
             if spec not in jobs
         },
         environment=environment,
-        plan=_plan(inputs["plan"]),
+        plan=wire.from_json(Plan, inputs["plan"]),
         levels={} if paired else read_earlier_sessions(collected, keys, POLICIES[device]),
         measurements={
             spec: Measurement(
                 case=job.case,
-                runs=_runs(rows[spec]["launches"]),
+                runs=read_all(Run, rows[spec]["launches"]),
                 failures=read_all(Failure, rows[spec]["failures"]),
             )
             for spec, job in jobs.items()
         },
         references={
-            spec: Measurement(case=job.case, runs=_runs(rows[spec]["reference_launches"]))
+            spec: Measurement(case=job.case, runs=read_all(Run, rows[spec]["reference_launches"]))
             for spec, job in jobs.items()
         },
     )
-    return _document(with_skip_option(judge_measured(measured), inputs["skip"]))
+    document = results_document(with_skip_option(judge_measured(measured), inputs["skip"]))
+    assert isinstance(document, dict)
+    return document
 
 
 def with_skip_option(judged: JudgedSession, option: str) -> JudgedSession:
@@ -95,12 +97,6 @@ def with_skip_option(judged: JudgedSession, option: str) -> JudgedSession:
         return judged
     verdict = judged.session_verdict.with_failure(SessionOutcome.NO_VERDICT, option)
     return replace(judged, session_verdict=verdict)
-
-
-def _document(judged: JudgedSession) -> dict[str, Any]:
-    result = results_document(judged)
-    assert isinstance(result, dict)
-    return result
 
 
 def _jobs(
@@ -153,14 +149,6 @@ def _by_spec(
         for spec, row in zip(specs, rows, strict=True)
         if row is not None
     }
-
-
-def _plan(row: Mapping[str, Any]) -> Plan:
-    return wire.from_json(Plan, row)
-
-
-def _runs(rows: Sequence[Mapping[str, Any]]) -> tuple[Run, ...]:
-    return read_all(Run, rows)
 
 
 def read_all(kind: type[Any], rows: Sequence[Any]) -> tuple[Any, ...]:

@@ -8,13 +8,12 @@ import pytest
 
 from busbw import extensions
 from busbw.model.verdict import SessionVerdict, Verdict
-from busbw.model.words import FailureKind, Outcome, SessionOutcome
+from busbw.model.words import KIB, FailureKind, Outcome, SessionOutcome
 from busbw.report import figures
 from busbw.report.conclusion import conclusion_lines, failure_logs, verdict_tables
 from busbw.report.table import render
 from tests.helpers import build
 
-KIB = 1024
 PASS = SessionVerdict(outcomes=(SessionOutcome.PASS,), text="measured")
 RED = {"red": True, "bold": True}
 

@@ -116,23 +116,18 @@ def test_a_process_with_its_own_devices_sets_no_nccl_host_id() -> None:
     assert host.shared_gpu_variables(first, {}) == {}
 
 
-def _make_host(path: Path, gpus: int) -> Path:
-    (path / "dev").mkdir()
-    for name in (*(f"nvidia{number}" for number in range(gpus)), "nvidiactl", "null"):
-        (path / "dev" / name).touch()
-    return path
-
-
 def test_a_process_whose_host_lacks_its_gpu_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     first, second = _members(2, 0)
-    root = _make_host(tmp_path, 1)
-    host.check_gpu_count(first, None, 1, root)
+    (tmp_path / "dev").mkdir()
+    for name in ("nvidia0", "nvidiactl", "null"):
+        (tmp_path / "dev" / name).touch()
+    host.check_gpu_count(first, None, 1, tmp_path)
     with pytest.raises(MeasuringError, match="process 1 needs GPU 1, and its host has 1: expected"):
-        host.check_gpu_count(second, None, 1, root)
-    host.check_gpu_count(second, DeviceClass.CPU, 1, root)
-    host.check_gpu_count(_members(2, 1)[1], DeviceClass.GPU, 1, root)
+        host.check_gpu_count(second, None, 1, tmp_path)
+    host.check_gpu_count(second, DeviceClass.CPU, 1, tmp_path)
+    host.check_gpu_count(_members(2, 1)[1], DeviceClass.GPU, 1, tmp_path)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    host.check_gpu_count(second, DeviceClass.GPU, 1, root)
+    host.check_gpu_count(second, DeviceClass.GPU, 1, tmp_path)

@@ -34,11 +34,6 @@ def compiled(
     return results.save_programs(root, [(CHIPS, new)])
 
 
-def path_in(root: Path) -> Path:
-    (path,) = root.glob("compiled/*/*/*.json")
-    return path
-
-
 def test_saving_a_compiled_program_leaves_programs_of_other_payloads_unchanged(
     tmp_path: Path,
 ) -> None:
@@ -75,7 +70,7 @@ def test_a_damaged_file_of_compiled_baselines_is_an_error_that_names_the_place(
     tmp_path: Path, change: Any, message: str
 ) -> None:
     compiled(tmp_path, made.compiled(), date="2026-11-20")
-    path = path_in(tmp_path)
+    (path,) = tmp_path.glob("compiled/*/*/*.json")
     document = json.loads(path.read_text())
     change(document)
     path.write_text(json.dumps(document))

@@ -158,15 +158,12 @@ HEAD = "HloModule jit_step, is_scheduled=true, num_partitions=8\n\n"
 GROUPS = "channel_id=1, replica_groups={{0,1},{2,3},{4,5},{6,7}}, use_global_device_ids=true"
 
 
-def _module(*lines: str, before: str = "") -> str:
-    body = "\n".join(f"  {line}" for line in lines)
-    return f"{HEAD}{before}ENTRY %main (p: f32[1024]) -> f32[1024] {{\n{body}\n}}\n"
-
-
 def _read(
     *lines: str, before: str = "", mesh: dict[str, int] | None = None
 ) -> tuple[CollectiveUse, ...]:
-    return collectives_in_hlo(_module(*lines, before=before), mesh or {"data": 4, "model": 2})
+    body = "\n".join(f"  {line}" for line in lines)
+    text = f"{HEAD}{before}ENTRY %main (p: f32[1024]) -> f32[1024] {{\n{body}\n}}\n"
+    return collectives_in_hlo(text, mesh or {"data": 4, "model": 2})
 
 
 @pytest.mark.parametrize(

@@ -76,12 +76,6 @@ ENTRY %main (a: f32[8]) -> (s32[], f32[8]) {
 """
 
 
-def _trips(text: str) -> int | None:
-    module = hlo.read_module(text)
-    (loop,) = (line for line in module.computations[module.entry] if line.op == "while")
-    return LoopCounter(module).count_turns(module.entry, loop)
-
-
 def _loop(**other: object) -> str:
     usual = {
         "op": "add",
@@ -130,4 +124,6 @@ KNOWN = ', backend_config={"known_trip_count":{"n":"5"},"known_init_step":{"init
 def test_the_number_of_turns_of_a_loop_is_computed_from_its_counter_and_its_condition(
     text: str, turns: int | None
 ) -> None:
-    assert _trips(text) == turns
+    module = hlo.read_module(text)
+    (loop,) = (line for line in module.computations[module.entry] if line.op == "while")
+    assert LoopCounter(module).count_turns(module.entry, loop) == turns

@@ -35,10 +35,6 @@ def _ring(blocks: list[Array]) -> Array:
     return np.concatenate(sums)
 
 
-def _ring_back(blocks: list[Array]) -> Array:
-    return _ring(blocks[::-1])
-
-
 def _doubling(blocks: list[Array]) -> Array:
     """Add at each rank the sum of the rank at a distance that doubles each time."""
     held, distance = list(blocks), 1
@@ -56,14 +52,10 @@ def _halving(blocks: list[Array]) -> Array:
     return held[0]
 
 
-def _tree(blocks: list[Array]) -> Array:
-    return _node(blocks, 0)
-
-
-def _node(blocks: Sequence[Array], index: int) -> Array:
-    total = blocks[index]
-    for child in (2 * index + 1, 2 * index + 2):
-        total = total + _node(blocks, child) if child < len(blocks) else total
+def _tree(blocks: Sequence[Array], root: int = 0) -> Array:
+    total = blocks[root]
+    for child in (2 * root + 1, 2 * root + 2):
+        total = total + _tree(blocks, child) if child < len(blocks) else total
     return total
 
 
@@ -73,7 +65,7 @@ def _in_turn(blocks: list[Array]) -> Array:
 
 SUMS: dict[str, tuple[Added, tuple[int, ...]]] = {
     "ring": (_ring, (4, 5, 8, 16)),
-    "ring ": (_ring_back, (4, 7, 8)),
+    "ring ": (lambda blocks: _ring(blocks[::-1]), (4, 7, 8)),
     "recursive doubling": (_doubling, (4, 8, 16)),
     "recursive halving": (_halving, (4, 8, 16)),
     "binary tree": (_tree, (5, 8, 15)),

@@ -13,7 +13,7 @@ import pytest
 from busbw.model.case import Case
 from busbw.model.launch import Injection, LaunchId
 from busbw.model.machine import DeviceSet
-from busbw.model.words import DeviceClass, FailureKind
+from busbw.model.words import GIB, DeviceClass, FailureKind
 from busbw.worker.backends import framework
 from busbw.worker.backends.base import MeasuringError, MemoryNeed, RecordingReader
 from busbw.worker.backends.framework import ChainProgram, FrameworkBackend
@@ -150,9 +150,6 @@ def test_an_error_of_a_framework_that_is_no_out_of_memory_error_is_raised_unchan
     with pytest.raises(OSError, match="broken"), backend.prepare_program(build.case()):
         raise OSError("broken")
     assert backend.released == 1
-
-
-GIB = 2**30
 
 
 @pytest.mark.parametrize(
