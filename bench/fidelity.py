@@ -95,9 +95,11 @@ def compare(
         for pair in _measure_pairs(backend, case, make_loop, is_busbw_first=bool(number % 2))
     ]
     busbw_s, loop_s = zip(*pairs)
-    sums = [map(sum, zip(*both_orders)) for both_orders in zip(pairs[::2], pairs[1::2])]
     return {
-        "ratio": statistics.median(busbw / loop for busbw, loop in sums),
+        "ratio": statistics.median(
+            (first[0] + second[0]) / (first[1] + second[1])
+            for first, second in zip(pairs[::2], pairs[1::2])
+        ),
         "busbw_s": launch_time_s(busbw_s),
         "by_hand_s": launch_time_s(loop_s),
     }

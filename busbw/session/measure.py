@@ -189,8 +189,9 @@ class _Measurer:
             on_progress=display.show_status,
             observers=[observer.observe for observer in self._observers.values()],
         )
-        planned = resolved_session.plan.launches
-        self._needed_launch_counts = dict.fromkeys(self.schedule.cases, planned)
+        self._needed_launch_counts = dict.fromkeys(
+            self.schedule.cases, resolved_session.plan.launches
+        )
 
     def measured_so_far(self, lost_host_text: str = "") -> MeasuredSession:
         """Return the MeasuredSession with the measurements so far.
