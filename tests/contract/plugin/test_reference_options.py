@@ -224,13 +224,27 @@ STANDS = (
 )
 
 
-@pytest.mark.exhaustive
-def test_a_case_that_seems_slower_is_measured_again_within_the_time_budget(folder: Folder) -> None:
+# Sessions that simulate their times do not wait, and real sessions wait for a minute.
+_RECORD_WAITS = """
+import time, types
+from busbw.session import measure
+measure.confirmation_delay_s = lambda *_: 60.0
+measure.time = types.SimpleNamespace(
+    monotonic=time.monotonic, sleep=lambda seconds: open("waits", "a").write(f"{seconds:.0f} ")
+)
+"""
+
+
+def test_a_case_that_seems_slower_is_measured_again_after_a_wait_and_within_the_time_budget(
+    folder: Folder,
+) -> None:
     folder.regressed()
+    (folder.path / "perf" / "conftest.py").write_text(_RECORD_WAITS)
     ran = folder.run("--time-budget=60", exit_code=1)
+    assert (folder.path / "waits").read_text() == "60 "
     assert ran.outcomes == {"1M": "REGRESSED"}
     assert len(ran.case()["launches"]) == 4
-    assert "busbw: 3 more launches of fake-default-float32-1M" in ran.text
+    assert "busbw: waiting 60 s, then 3 more launches of fake-default-float32-1M" in ran.text
     assert "FAILED: 1 of 1 case failed: 1 REGRESSED; 1 case measured in 4 launches each" in ran.text
 
 

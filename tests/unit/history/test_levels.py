@@ -65,12 +65,14 @@ def test_a_case_of_a_history_without_a_time_has_no_level() -> None:
     assert case.outcome_counts == {Outcome.OUT_OF_MEMORY: 1}
 
 
-def _cases(nights: int, ratio: Callable[[int, int], float], **changes: Any) -> list[HistoryLine]:
-    """Return daily sessions of eight cases, with a new version of jax from day 12 on."""
+def _cases(
+    nights: int, ratio: Callable[[int, int], float], count: int = 8, **changes: Any
+) -> list[HistoryLine]:
+    """Return daily sessions of `count` cases, with a new version of jax from day 12 on."""
     lines = []
     for night in range(nights):
         source = random.Random(night)
-        for case in range(8):
+        for case in range(count):
             time_us = 10.0 * 2**case * ratio(night, case) * math.exp(source.gauss(0, 0.003))
             lines.append(
                 line(
@@ -97,8 +99,9 @@ def test_a_changed_level_of_a_case_names_its_first_session_and_size_and_changed_
     assert machine.shared_changes == {JAX: ()}
 
 
-def test_a_change_of_all_cases_is_a_single_shared_change_with_all_its_causes() -> None:
-    lines = _cases(20, lambda night, case: 0.9 if night >= 12 else 1.0)
+@pytest.mark.parametrize("count", [6, 8])
+def test_a_change_of_all_cases_is_a_single_shared_change_with_all_its_causes(count: int) -> None:
+    lines = _cases(20, lambda night, case: 0.9 if night >= 12 else 1.0, count)
     worker = {"0.10.0": "old", "0.10.1": "new"}
     machine = _history([replace(line, worker=worker[line.versions["jax"]]) for line in lines])
     assert not any(case.changes for case in machine.cases)

@@ -13,7 +13,8 @@ from busbw import wire
 from busbw.extensions.soak import worker_signature as signature
 from busbw.extensions.soak.worker_orders import ANY_ORDER, Signature
 from busbw.extensions.soak.worker_signature import inexact_numbers
-from busbw.worker.backends.values import Array
+from busbw.worker.backends.values import Array, ExactValues
+from tests.helpers import build
 
 PERIOD, COUNT = 16, 4096
 Added = Callable[[list[Array]], Array]
@@ -127,6 +128,25 @@ def test_the_signature_is_any_order_for_two_ranks_and_another_order_for_unknown_
     assert signature.signature_text(*signature.find_hash_and_orders(six, odd, 1)).endswith(
         " another order"
     )
+
+
+def test_the_signature_of_several_processes_depends_on_the_result_of_each_process() -> None:
+    case = build.case(dtype="float32")
+    reader = signature.SummationSignatureReader(ExactValues(case, np.dtype("float32")))
+    blocks = [reader.start(rank).reshape(-1) for rank in range(case.ranks)]
+    results = [_added(blocks, added, 1) for added in (_in_turn, _doubling)]
+
+    def read(*processes: int) -> str:
+        """Read the signature of processes that have these results."""
+        words = [
+            signature.find_hash_and_orders(blocks, results[process], 1) for process in processes
+        ]
+        return reader.read(0, results[processes[0]], 1, lambda _: [[*map(float, w)] for w in words])
+
+    assert read(0) == signature.signature_text(
+        *signature.find_hash_and_orders(blocks, results[0], 1)
+    )
+    assert read(0, 0) != read(0, 1)
 
 
 def test_signatures_have_equal_hashes_only_for_equal_orders_of_additions() -> None:
