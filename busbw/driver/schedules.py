@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 import random
+import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -70,6 +71,7 @@ class RoundRunner:
             and the case. The measurements of a case with two stacks count twice.
         observers: Functions that are called with each case after the case was measured, and with
             None before the first case of a launch.
+        measured_at_s: The moment at which each case was measured last (`time.monotonic`).
 
     """
 
@@ -80,6 +82,7 @@ class RoundRunner:
     can_overlap: bool = False
     on_progress: Callable[[str], None] = lambda text: None
     observers: Sequence[Callable[[Case | None], None]] = ()
+    measured_at_s: dict[Case, float] = field(default_factory=dict)
     _results: dict[tuple[Side, Case], list[Run | Failure]] = field(
         default_factory=lambda: defaultdict(list)
     )
@@ -221,6 +224,7 @@ class RoundRunner:
             )
             with self.executor.time_phase("measuring"):
                 measure(groups, case)
+            self.measured_at_s[case] = time.monotonic()
             self._notify_observers(case)
             if any(group.has_ended for group in groups.values()):
                 return cases[index + 1 :]

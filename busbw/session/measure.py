@@ -247,9 +247,11 @@ class _Measurer:
         """Measure undecided cases again until all are decided or --time-budget is used up.
 
         If an undecided case seems slower, the additional launches begin only after the confirmation
-        delay, because a disturbance of the machine may then be over.
+        delay since the case was measured last, because a disturbance of the machine may then be
+        over.
         """
         begun_s, waited_s = time.monotonic(), 0.0
+        measured_at_s = dict(self.schedule.measured_at_s)
         jobs, budget_s = self._resolved.jobs, self._resolved.options.time_budget
         while True:
             measured_session = self.measured_so_far()
@@ -269,12 +271,13 @@ class _Measurer:
                 )
                 return
             slower_cases = [spec for spec, ruling in rulings.items() if ruling.is_suspected]
-            end_s = begun_s + confirmation_delay_s(measured_session, slower_cases)
+            end_s = confirmation_delay_s(measured_session, slower_cases) + max(
+                (measured_at_s[jobs[spec].case] for spec in slower_cases), default=0.0
+            )
             wait_s = max(0.0, end_s - time.monotonic())
             names = ", ".join(shorten_list([spec.id for spec in specs], 3, "case"))
             waiting = f"waiting {math.ceil(wait_s)} s, then " if wait_s else ""
-            more = f"{waiting}{plural(rounds, 'more launch')}"
-            self._display.write_line(f"busbw: {more} of {names}")
+            self._display.write_line(f"busbw: {waiting}{plural(rounds, 'more launch')} of {names}")
             time.sleep(wait_s)
             waited_s += wait_s
             self.schedule.run_rounds(
@@ -285,7 +288,7 @@ class _Measurer:
 def confirmation_delay_s(
     measured_session: MeasuredSession, slower_cases: Iterable[CaseSpec]
 ) -> float:
-    """Return the seconds from the last planned launch to the launches that confirm losses.
+    """Return the seconds from the last planned launch of a case to those that confirm its loss.
 
     `slower_cases` are the cases that seem slower. The delay is 0 in these two cases:
 

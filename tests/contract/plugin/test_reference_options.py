@@ -226,11 +226,12 @@ STANDS = (
 
 # Sessions that simulate their times do not wait, and real sessions wait for a minute.
 _RECORD_WAITS = """
-import time, types
+import pathlib, types
+from busbw.driver import schedules
 from busbw.session import measure
 measure.confirmation_delay_s = lambda *_: 60.0
-measure.time = types.SimpleNamespace(
-    monotonic=time.monotonic, sleep=lambda seconds: open("waits", "a").write(f"{seconds:.0f} ")
+schedules.time = measure.time = types.SimpleNamespace(
+    monotonic=lambda: 0.0, sleep=lambda seconds: pathlib.Path("waits").write_text(f"{seconds:.0f}")
 )
 """
 
@@ -241,7 +242,7 @@ def test_a_case_that_seems_slower_is_measured_again_after_a_wait_and_within_the_
     folder.regressed()
     (folder.path / "perf" / "conftest.py").write_text(_RECORD_WAITS)
     ran = folder.run("--time-budget=60", exit_code=1)
-    assert (folder.path / "waits").read_text() == "60 "
+    assert (folder.path / "waits").read_text() == "60"
     assert ran.outcomes == {"1M": "REGRESSED"}
     assert len(ran.case()["launches"]) == 4
     assert "busbw: waiting 60 s, then 3 more launches of fake-default-float32-1M" in ran.text
