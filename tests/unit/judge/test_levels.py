@@ -342,6 +342,15 @@ def test_an_accepted_session_that_differs_from_all_later_sessions_is_named(
     assert odd_accepted_session_text(judged) == ""
 
 
+@pytest.mark.parametrize(("slow_day", "is_named"), [(2, False), (3, True)])
+def test_an_accepted_session_is_named_only_if_the_first_two_later_sessions_differ_from_it(
+    slow_day: int, is_named: bool
+) -> None:
+    device = Device(seed=2)
+    days = [device.session(day, 1.2 if day in (0, slow_day) else 1.0) for day in range(10)]
+    assert bool(odd_accepted_session_text(_judged(days)[2])) is is_named
+
+
 def test_a_case_that_the_current_session_did_not_measure_has_no_lasting_loss() -> None:
     device = Device(seed=1)
     sessions = _stepped(device, 1.1, number=4, begin=8)
