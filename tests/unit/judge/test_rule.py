@@ -135,6 +135,16 @@ def test_noise_raises_the_noise_ratio_of_a_session_and_a_loss_of_large_payloads_
     assert earlier.assess_session(stepped.times_s, TPU).noise_ratio == 1
 
 
+def test_the_part_of_a_loss_that_all_cases_share_is_not_part_of_the_residual_of_a_case() -> None:
+    device = Device(seed=1)
+    slow, *others = device.cases
+    losses = {slow: 1.08, **dict.fromkeys(others, 1.02)}
+    today = device.session(5, losses)
+    limits = levels(device.sessions(5), TPU).assess_session(today.times_s, TPU).limits
+    assert math.exp(limits[slow].residual) == pytest.approx(1.08 / 1.02, abs=0.01)
+    assert math.exp(limits[others[0]].residual) == pytest.approx(1.0, abs=0.01)
+
+
 def test_the_error_of_small_payloads_is_larger_if_their_earlier_sessions_were_noisier() -> None:
     small, large = (
         Device(seed=1, residual=0.02, launch=0.02),

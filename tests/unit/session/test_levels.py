@@ -177,6 +177,30 @@ def test_a_session_in_the_history_is_read_back_with_its_times_and_versions_and_f
     assert {HOST_SETUP_NAME, OWN_CODE_SETUP_NAME} <= now.setup.keys()
 
 
+def test_an_update_replaces_only_the_case_that_is_slower_over_several_sessions(
+    tmp_path: Path,
+) -> None:
+    cases = [build.case(payload_bytes=1024 << power) for power in range(8)]
+    _stored(tmp_path / "baselines", *cases)
+    for day in range(10, 20):
+        lines = [
+            line(
+                session=f"{day:016x}",
+                moment=f"2026-02-{day}T03:00:00Z",
+                device=DeviceClass.CPU,
+                case=case,
+                times_us=(1500.0 if case == cases[0] and day > 15 else 1000.0,) * 3,
+            )
+            for case in cases
+        ]
+        append_lines(tmp_path / "history", KEY, lines)
+    today = [
+        build.measurement(*(time_s,) * 3, payload_bytes=case.payload_bytes)
+        for case, time_s in zip(cases, (1.5e-3, *(1e-3,) * 7))
+    ]
+    assert judge_measured(_measured(tmp_path, today)).cases_to_replace == {cases[0]}
+
+
 def test_a_session_that_lost_a_host_has_no_verdict_although_its_launches_passed(
     tmp_path: Path,
 ) -> None:

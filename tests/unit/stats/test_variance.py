@@ -7,6 +7,7 @@ import random
 import statistics
 
 import pytest
+from scipy.special import polygamma
 
 from busbw.stats.launches import (
     Variance,
@@ -46,6 +47,14 @@ def test_the_prior_of_many_variances_equals_the_distribution_of_the_true_varianc
     )
     assert prior.value == pytest.approx(4, rel=0.05)
     assert prior.degrees_of_freedom == pytest.approx(8, rel=0.2)
+
+
+def test_the_prior_of_three_variances_fits_the_sample_variance_of_their_logarithms() -> None:
+    variances = [Variance(value=4.0**power, degrees_of_freedom=4) for power in range(3)]
+    prior = estimate_prior_variance(variances)
+    # The logarithms are 0, log 4 and 2 log 4.
+    excess = math.log(4) ** 2 - polygamma(1, 2)
+    assert polygamma(1, prior.degrees_of_freedom / 2) == pytest.approx(excess)
 
 
 def test_variances_that_differ_only_by_chance_have_a_prior_of_many_degrees_of_freedom() -> None:

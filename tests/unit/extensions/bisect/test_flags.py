@@ -24,6 +24,10 @@ class Scripted(SessionRunner):
         )
         self.outcomes, self.variables = outcomes, list[Mapping[str, str]]()
 
+    def run_alone(self, *options: str) -> SessionResult:
+        self.variables.append({})
+        return SessionResult(verdicts={})
+
     def run_with_variables(self, variables: Mapping[str, str]) -> SessionResult:
         self.variables.append(variables)
         outcome = self.outcomes.get(" ".join(variables.values()), Outcome.PASS)
@@ -50,6 +54,19 @@ def test_the_outcome_of_a_session_shows_the_effect_of_its_flag(
 ) -> None:
     (result,) = try_flags(Scripted({"--a": outcome}), ["--a"])
     assert result.effect == effect
+
+
+@pytest.mark.parametrize(
+    ("is_compiling", "variables"),
+    [(False, [{"XLA_FLAGS": "--a"}]), (True, [{}, {"XLA_FLAGS": "--a"}])],
+)
+def test_only_sessions_that_compile_first_store_the_programs_without_flags(
+    is_compiling: bool, variables: list[Mapping[str, str]]
+) -> None:
+    sessions = Scripted({})
+    sessions.is_compiling = is_compiling
+    list(try_flags(sessions, ["--a"]))
+    assert sessions.variables == variables
 
 
 @pytest.mark.parametrize(

@@ -195,6 +195,12 @@ def test_the_groups_of_a_listed_collective_are_named_by_the_axes_of_the_mesh(
     assert (use.axes, use.ranks) == (axes, ranks)
 
 
+def test_groups_are_named_by_an_axis_of_a_mesh_with_six_axes() -> None:
+    mesh = {"a": 2, "b": 2, "c": 2, "d": 1, "e": 1, "f": 1}
+    (use,) = _read(f"%x = f32[1024]{{0}} all-reduce(%p), {GROUPS}, to_apply=%add", mesh=mesh)
+    assert (use.axes, use.ranks) == ("c", 2)
+
+
 LOOP = """\
 %inner (q: (s32[], f32[1024])) -> (s32[], f32[1024]) {
   %r = f32[1024]{0} all-reduce(%q.1), GROUPS, to_apply=%add
