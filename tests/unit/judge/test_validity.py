@@ -338,6 +338,11 @@ def test_a_rate_above_the_sum_of_all_links_of_the_chips_fails_for_any_shape_of_t
     assert "links of" in result.text and "of every chip at once, whatever the shape" in result.text
 
 
+def test_the_text_on_a_rate_above_the_sum_of_all_links_has_the_rate_of_a_single_link() -> None:
+    result = _apply_ceiling_of(EnvironmentKey(device_kind="TPU v2", ranks=8), 1000.0)
+    assert "all 4 links of 62.0 GB/s" in result.text
+
+
 def test_a_verdict_on_a_slice_of_unknown_shape_gets_no_ceiling() -> None:
     before = _measured(replace(POD, mesh=""), 150.0)
     assert apply_ceiling(before, replace(POD, mesh=""), _runs({})) == before
