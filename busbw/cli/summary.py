@@ -47,7 +47,11 @@ def add_to(commands: Subparsers) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print a session as Markdown, in GitHub Actions annotate its failures, and return 0."""
+    """Print a session as Markdown, and return the exit code 0.
+
+    In GitHub Actions, if the session failed, also write commands to standard error that annotate
+    the run with the failures. `options.results` is the path of the results file.
+    """
     session = read_session(options.results)
     machines = select_machine_histories(options.history, options.baselines, sessions=[session])
     histories = {f"History of {machine.folder}": history_texts(machine) for machine in machines}

@@ -82,10 +82,11 @@ class AllReduce(AbstractCollective):
         return [reduce_blocks([blocks[0] for blocks in input_blocks_by_position])]
 
     def blocks_after(self, draw: Draw, position: int, iterations: int) -> Blocks:
-        """Return the output of a rank, a block, after k chained `iterations`; equal for all ranks.
+        """Return the output of a rank after k = `iterations` chained iterations: a single block.
 
-        Its elements are n^k w(i) for the sum, 4 w(i) for max, and w(i) for min. n is the number of
-        ranks, and w(i) is the weight of element i.
+        All ranks have the same output, so `position` is not used. Element i of the block is
+        n^k w(i) for the sum, 4 w(i) for max, and w(i) for min, where n is the number of ranks, and
+        w(i) is the weight of element i in the draw.
         """
         constant_factors = {"max": 4.0, "min": 1.0}
         factor = constant_factors.get(draw.reduce_op) or float(draw.ranks) ** iterations

@@ -87,10 +87,11 @@ def declared_names(table: str) -> list[str]:
 
 
 def _declarations(table: str) -> Iterator[tuple[str, str]]:
-    """Yield each name that extensions declare in their tables `table`, and the path of its value.
+    """Yield the name and the path of each value that extensions declare in a kind of table.
 
-    A path is a text such as ``busbw.extensions.soak.mode:value``. An extension is left out if an
-    extension in its NEEDS is missing.
+    `table` is the name of the table in each extension, such as ``COMMANDS``. A path is a text such
+    as ``busbw.extensions.soak.mode:value``. An extension is left out if another extension, which
+    its NEEDS names, is missing.
     """
     present = {extension.name for extension in pkgutil.iter_modules(__path__)}
     for extension in sorted(present):

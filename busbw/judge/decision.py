@@ -120,12 +120,20 @@ class DirectionDecision:
 def decide_direction(
     times: CaseTimes, limits: CaseLimits, rule: Rule, max_log_ratio: float
 ) -> DirectionDecision:
-    """Decide whether a case is slower or faster than its expected time.
+    """Decide whether a case is slower than its expected time, faster, or neither.
 
-    A case is slower if the log ratio of the median of all launches exceeds `max_log_ratio`, and if
-    the first launches, the confirming launches and the fastest launch each exceed a limit of their
-    own (`_partial_limit`, or `limits.fastest_launch_above_log_ratio` for the fastest launch). A
-    case is faster if the log ratio is below `limits.faster_below_log_ratio`.
+    A case is slower if each of these log ratios to the expected time exceeds its limit:
+
+    - The median of all launches must exceed `max_log_ratio`.
+    - The median of the first launches and the median of the confirming launches must each exceed
+      `_partial_limit` with `rule.suspicion_limit_share`.
+    - The fastest launch, compared with the expected fastest launch, must exceed
+      `limits.fastest_launch_above_log_ratio` or, if that is None, `_partial_limit` with
+      `rule.fastest_launch_limit_share`.
+
+    The direction is None if the first launches exceed their limit, but the confirming launches are
+    missing. A case is faster if the log ratio of the median of all launches is below
+    `limits.faster_below_log_ratio`.
 
     Args:
         times: Today's launches of the case.

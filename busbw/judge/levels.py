@@ -131,8 +131,10 @@ def build_history(
 def _merge_records(records: Sequence[Record], rule: Rule) -> CaseTimes:
     """Return the times of one case in a session that was merged from several sessions.
 
-    `records` has the case's record of each merged session. Squared deviations are from the mean of
-    a launch's own record, so that differences between merged sessions do not count as noise.
+    `records` are the records of the case, one from each of these sessions. `rule` says how many of
+    the last launches are confirming launches. In the sum of squares of all launches, the deviation
+    of each launch is from the mean of its own record, so that differences between the merged
+    sessions do not count as noise.
     """
     times = CaseTimes.split([time_s for record in records for time_s in record.times_s], rule)
     parts = [LogTimeSummary.summarize(record.times_s) for record in records]

@@ -185,10 +185,10 @@ def _measured_text(verdicts: Sequence[Verdict], measurements: Sequence[Measureme
 def _reasons_for_missing_times(
     verdicts: Sequence[Verdict], measurements: Sequence[Measurement], context: SessionContext
 ) -> Iterator[str]:
-    """Yield the reason why a session without any time has no verdict.
+    """Yield the reason why a session has no verdict if none of its cases has a time.
 
-    Yield nothing if a case has a time. Also yield nothing if every case ran out of memory, as the
-    baselines expect, or because an update stores the case.
+    Yield nothing if a case has a time. Also yield nothing if every case ran out of memory, and if
+    either an update stores new cases, or the baseline of every case expects this.
     """
     if any(measurement.runs for measurement in measurements):
         return

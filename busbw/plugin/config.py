@@ -21,19 +21,19 @@ from busbw.session.state import CollectedSession, JudgedSession
 from . import SHIPPED_TESTS_PLUGIN, VERDICT_FIXTURES
 
 # The mode, which says how the session is collected, run and shown.
-MODE = pytest.StashKey[Mode]()
+MODE_KEY = pytest.StashKey[Mode]()
 
 # The newest value of the session, or an error if the options cannot be used.
-SESSION = pytest.StashKey[UsageError | CollectedSession | JudgedSession]()
+SESSION_KEY = pytest.StashKey[UsageError | CollectedSession | JudgedSession]()
 
 # The verdict that the test of an item has read.
-VERDICT = pytest.StashKey[Verdict | SessionVerdict]()
+VERDICT_KEY = pytest.StashKey[Verdict | SessionVerdict]()
 
 # The collected tests of cases, without those that the user deselected.
-CASE_ITEMS = pytest.StashKey[dict[pytest.Item, None]]()
+CASE_ITEMS_KEY = pytest.StashKey[dict[pytest.Item, None]]()
 
 # Errors in tests of busbw that no verdict of a case describes.
-UNDESCRIBED_ERRORS = pytest.StashKey[list[str]]()
+UNDESCRIBED_ERRORS_KEY = pytest.StashKey[list[str]]()
 
 
 def option_words(config: pytest.Config) -> list[str]:
@@ -65,7 +65,7 @@ def begin_session(config: pytest.Config) -> UsageError | CollectedSession:
             "busbw measures alone on the machine; expected pytest without -n, since pytest-xdist "
             "would measure several cases at once"
         )
-    if SESSION not in config.stash:
+    if SESSION_KEY not in config.stash:
         try:
             settings = [name for name, option in OPTIONS.items() if option.has_setting]
             options = read_options(
@@ -73,18 +73,18 @@ def begin_session(config: pytest.Config) -> UsageError | CollectedSession:
                 config.rootpath,
                 {name: config.getini(f"busbw_{name}") for name in settings},
             )
-            config.stash[MODE] = mode_of(options)
-            config.stash[SESSION] = config.stash[MODE].collected_session
+            config.stash[MODE_KEY] = mode_of(options)
+            config.stash[SESSION_KEY] = config.stash[MODE_KEY].collected_session
         except UsageError as error:
-            config.stash[SESSION] = error
-    state = config.stash[SESSION]
+            config.stash[SESSION_KEY] = error
+    state = config.stash[SESSION_KEY]
     assert isinstance(state, (UsageError, CollectedSession))
     return state
 
 
 def judged_session_of(config: pytest.Config) -> JudgedSession | None:
     """Return the JudgedSession of the session; None if the cases were not judged."""
-    state = config.stash.get(SESSION, None)
+    state = config.stash.get(SESSION_KEY, None)
     return state if isinstance(state, JudgedSession) else None
 
 

@@ -21,11 +21,11 @@ from busbw.session.run import find_measurement
 
 from . import benchmark
 from .config import (
-    CASE_ITEMS,
-    MODE,
-    SESSION,
-    UNDESCRIBED_ERRORS,
-    VERDICT,
+    CASE_ITEMS_KEY,
+    MODE_KEY,
+    SESSION_KEY,
+    UNDESCRIBED_ERRORS_KEY,
+    VERDICT_KEY,
     begin_session,
     case_items,
     judged_session_of,
@@ -50,7 +50,7 @@ def skip_other_modes(config: pytest.Config, fixtures: set[str]) -> list[object] 
     `pytest_collection_finish` then raises an error.
     """
     collected = begin_session(config)
-    is_other = isinstance(collected, UsageError) or fixtures - {config.stash[MODE].fixture}
+    is_other = isinstance(collected, UsageError) or fixtures - {config.stash[MODE_KEY].fixture}
     return [] if is_other else None
 
 
@@ -62,17 +62,20 @@ def parametrize_test(metafunc: pytest.Metafunc) -> None:
     """
     config = metafunc.config
     collected = begin_session(config)
-    if isinstance(collected, UsageError) or config.stash[MODE].fixture not in metafunc.fixturenames:
+    if (
+        isinstance(collected, UsageError)
+        or config.stash[MODE_KEY].fixture not in metafunc.fixturenames
+    ):
         return
-    mode = config.stash[MODE]
+    mode = config.stash[MODE_KEY]
     specs: tuple[CaseSpec, ...] = ()
     try:
         specs = mode.select_specs(collected.options)
         # Several tests may have the same cases.
         grid = tuple(dict.fromkeys((*collected.grid, *specs)))
-        config.stash[SESSION] = replace(collected, grid=grid)
+        config.stash[SESSION_KEY] = replace(collected, grid=grid)
     except GridError as error:
-        config.stash[SESSION] = UsageError(str(error))
+        config.stash[SESSION_KEY] = UsageError(str(error))
     metafunc.parametrize(mode.fixture, specs, ids=[spec.id for spec in specs], indirect=True)
 
 
@@ -83,12 +86,12 @@ def verdict_of(request: pytest.FixtureRequest) -> Verdict:
     An exception would not do: pytest does not count an error in a fixture as a failed test.
     """
     spec: CaseSpec = request.param
-    mode, judged = request.config.stash[MODE], judged_session_of(request.config)
+    mode, judged = request.config.stash[MODE_KEY], judged_session_of(request.config)
     verdict = judged.verdicts.get(spec) if judged else None
     if verdict is None:
         verdict = Verdict(spec=spec, outcome=Outcome.FAILED, failed=True, text="it was not run")
     properties = mode.make_junit_properties(verdict, judged)
-    request.node.stash[VERDICT] = verdict
+    request.node.stash[VERDICT_KEY] = verdict
     request.node.user_properties.extend(
         (name, figure) for name, figure in properties.items() if figure is not None
     )
@@ -110,14 +113,16 @@ def session_verdict(session: pytest.Session) -> SessionVerdict | None:
         return None
     verdict, texts = judged.session_verdict, list[str]()
     unread_items = [
-        item for item in session.config.stash.get(CASE_ITEMS, {}) if VERDICT not in item.stash
+        item
+        for item in session.config.stash.get(CASE_ITEMS_KEY, {})
+        if VERDICT_KEY not in item.stash
     ]
     if unread_items:
         texts.append(
             f"{plural(len(unread_items), 'case')} left out before the verdict was read; the first "
             f"is {unread_items[0].nodeid}"
         )
-    errors = session.config.stash.get(UNDESCRIBED_ERRORS, [])
+    errors = session.config.stash.get(UNDESCRIBED_ERRORS_KEY, [])
     if errors:
         texts.append(
             f"{plural(len(errors), 'error')} in the tests of busbw; the first is {errors[0]}"
@@ -139,7 +144,7 @@ class SessionItem(pytest.Item):
         verdict = session_verdict(self.session)
         if verdict is None:
             pytest.fail("nothing was run", pytrace=False)
-        self.stash[VERDICT] = verdict
+        self.stash[VERDICT_KEY] = verdict
         if verdict.failed:
             pytest.fail(verdict.headline(), pytrace=False)
 
@@ -153,7 +158,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
     Options such as -k, --lf and --ff, which deselect and sort items, do not affect this item.
     """
-    if SESSION not in session.config.stash:
+    if SESSION_KEY not in session.config.stash:
         return
     collected, cases = begin_session(session.config), case_items(session)
     if isinstance(collected, UsageError):
@@ -200,7 +205,7 @@ def pytest_runtest_makereport(
     and in a test that is marked xfail or skips itself.
     """
     report = yield
-    verdict = item.stash.get(VERDICT, None)
+    verdict = item.stash.get(VERDICT_KEY, None)
     is_case = spec_of(item) is not None
     is_failed_call = call.when == "call" and verdict is not None and verdict.failed
     if report.failed and (is_case or isinstance(item, SessionItem)) and not is_failed_call:
@@ -224,14 +229,14 @@ def pytest_runtest_makereport(
 
 
 def _keep_error(item: pytest.Item, call_info: pytest.CallInfo[None]) -> None:
-    """Add the error of a test of busbw to UNDESCRIBED_ERRORS: no verdict describes these errors."""
+    """Add the error of a test of busbw to the errors that no verdict describes."""
     error: Any = call_info.excinfo.value if call_info.excinfo else None
     # The first exception of an ExceptionGroup says more than the group.
     while getattr(error, "exceptions", ()):
         error = error.exceptions[0]
     reason = "" if error is None else f"{type(error).__name__}: {error}".splitlines()[0]
     text = f"{item.name} ({call_info.when}): {reason[:_MAX_REASON_CHARACTERS]}"
-    item.config.stash.setdefault(UNDESCRIBED_ERRORS, []).append(text)
+    item.config.stash.setdefault(UNDESCRIBED_ERRORS_KEY, []).append(text)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -21,10 +21,10 @@ from busbw.session.state import CollectedSession
 
 from . import SHIPPED_TESTS_PLUGIN
 from .config import (
-    CASE_ITEMS,
-    MODE,
-    SESSION,
-    VERDICT,
+    CASE_ITEMS_KEY,
+    MODE_KEY,
+    SESSION_KEY,
+    VERDICT_KEY,
     case_items,
     judged_session_of,
     option_words,
@@ -36,7 +36,7 @@ from .terminal import Terminal
 _FAILED = pytest.ExitCode.TESTS_FAILED
 
 # The exit code of a session that wrote its files.
-_EXIT_CODE = pytest.StashKey[int | pytest.ExitCode]()
+_EXIT_CODE_KEY = pytest.StashKey[int | pytest.ExitCode]()
 
 # The beginnings of pytest's options that leave tests out.
 _SELECTING_FLAGS = ("-k", "-m", "--deselect", "--lf", "--last-failed", "--sw", "--stepwise")
@@ -52,13 +52,13 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
     specs = tuple(dict.fromkeys(case_items(session).values()))
     is_broken = session.testsfailed and not config.option.continue_on_collection_errors
     if specs and not config.option.collectonly and not is_broken:
-        collected_session = config.stash[SESSION]
+        collected_session = config.stash[SESSION_KEY]
         assert isinstance(collected_session, CollectedSession)
         reporter = config.pluginmanager.get_plugin("terminalreporter")
         try:
             display = Terminal(reporter) if reporter else Display()
-            config.stash[SESSION] = run_session(
-                collected_session, specs, display, config.stash[MODE].run_cases
+            config.stash[SESSION_KEY] = run_session(
+                collected_session, specs, display, config.stash[MODE_KEY].run_cases
             )
         except UsageError as error:
             raise pytest.UsageError(f"busbw: {error}") from error
@@ -68,19 +68,19 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Record the test of a case, because a plugin may remove the test from the session later."""
     if spec_of(item) is not None:
-        item.config.stash.setdefault(CASE_ITEMS, {})[item] = None
+        item.config.stash.setdefault(CASE_ITEMS_KEY, {})[item] = None
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
-    """Remove the tests that the user's options deselected from CASE_ITEMS.
+    """Remove the tests that the user's options deselected from the items of cases.
 
-    A test that a plugin deselects by itself stays in CASE_ITEMS, so that its verdict counts as
+    A test that a plugin deselects by itself stays an item of a case, so that its verdict counts as
     unread.
     """
     for item in items:
         config = item.config
         if any(word.startswith(_SELECTING_FLAGS) for word in option_words(config)):
-            config.stash.get(CASE_ITEMS, {}).pop(item, None)
+            config.stash.get(CASE_ITEMS_KEY, {}).pop(item, None)
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitCode) -> None:
@@ -93,9 +93,9 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitC
     if judged_session is None or verdict is None or exitstatus not in (pytest.ExitCode.OK, _FAILED):
         return
     judged_session = replace(judged_session, session_verdict=verdict)
-    config.stash[SESSION] = written = config.stash[MODE].write_files(judged_session)
+    config.stash[SESSION_KEY] = written = config.stash[MODE_KEY].write_files(judged_session)
     code = _FAILED if written.session_verdict.failed else exitstatus
-    session.exitstatus = config.stash[_EXIT_CODE] = code
+    session.exitstatus = config.stash[_EXIT_CODE_KEY] = code
 
 
 def check_exit_code(session: pytest.Session) -> None:
@@ -109,7 +109,7 @@ def check_exit_code(session: pytest.Session) -> None:
         return
     problem = _problem_text(session)
     # A session that wrote its files has its own exit code. Any other session fails for a problem.
-    code = config.stash.get(_EXIT_CODE, _FAILED if problem else session.exitstatus)
+    code = config.stash.get(_EXIT_CODE_KEY, _FAILED if problem else session.exitstatus)
     if code != session.exitstatus:
         session.exitstatus = code
         # pytest's text on standard output is flushed so that it comes before the error.
@@ -120,8 +120,8 @@ def check_exit_code(session: pytest.Session) -> None:
 
 def _problem_text(session: pytest.Session) -> str:
     """Return the reason why the exit code must not be 0; empty if the exit code may be 0."""
-    cases = session.config.stash.get(CASE_ITEMS, {})
-    if any(VERDICT in item.stash for item in cases):
+    cases = session.config.stash.get(CASE_ITEMS_KEY, {})
+    if any(VERDICT_KEY in item.stash for item in cases):
         verdict = session_verdict(session)
         return verdict.headline() if verdict is not None and verdict.failed else ""
     if cases or session.config.pluginmanager.hasplugin(SHIPPED_TESTS_PLUGIN):

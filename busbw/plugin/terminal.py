@@ -19,7 +19,7 @@ from busbw.report.table import TextLine, render_text
 from busbw.session.measure import Display
 from busbw.session.state import JudgedSession
 
-from .config import MODE, command_words, judged_session_of
+from .config import MODE_KEY, command_words, judged_session_of
 from .items import SHOWN_ATTRIBUTE
 
 
@@ -75,7 +75,7 @@ def _section_lines(judged_session: JudgedSession, config: pytest.Config) -> Iter
     """Yield the lines of the section of busbw."""
     verbose = config.get_verbosity() > 0
     verdicts = tuple(judged_session.verdicts.values())
-    tables, explanations = config.stash[MODE].tables(judged_session, verbose)
+    tables, explanations = config.stash[MODE_KEY].tables(judged_session, verbose)
     yield from itertools.chain.from_iterable(map(render_text, tables))
     yield from map(TextLine, explanations)
     yield from (TextLine(f"note: {note}", {"yellow": True}) for note in judged_session.notes)

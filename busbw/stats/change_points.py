@@ -68,10 +68,11 @@ def find_mean_changes(values: Sequence[float], variance: Variance) -> tuple[Mean
 
 
 def _replace_spikes(values: Sequence[float], min_distance: float) -> list[float]:
-    """Replace each value more than `min_distance` from both neighbours by the nearer neighbour.
+    """Return the values, with each spike replaced by its nearer neighbour.
 
-    Both neighbours must be greater than the value, or both must be less. The neighbours of the
-    first value are the two values after the first, and those of the last are the two before.
+    A spike is a value that is greater than both of its neighbours, or less than both, and differs
+    from each by more than `min_distance`. As neighbours, the first value has the two values after
+    it, and the last value has the two values before it.
     """
     smooth = []
     for position, value in enumerate(values):

@@ -122,7 +122,7 @@ class Progress:
 
     @property
     def baselines_folder(self) -> Path:
-        """The folder beside the file, for the compiled programs of the good release."""
+        """The folder beside the progress file, for the compiled programs of the good release."""
         return self.path.with_suffix(".baselines")
 
     def read(self) -> None:

@@ -247,14 +247,15 @@ BYTES_PER_S_OF_LINK: Mapping[str, float] = {
 }
 
 _QUANTITY_PATTERN = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)([A-Za-z/]*)", re.ASCII)
-_DECIMAL_FACTORS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-_BINARY_FACTORS = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
+_FACTOR_BY_DECIMAL_PREFIX = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_FACTOR_BY_BINARY_PREFIX = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
 _BYTES_OF_UNIT = {
-    f"{prefix}B": factor for prefix, factor in (_DECIMAL_FACTORS | _BINARY_FACTORS).items()
+    f"{prefix}B": factor
+    for prefix, factor in (_FACTOR_BY_DECIMAL_PREFIX | _FACTOR_BY_BINARY_PREFIX).items()
 }
 _BYTES_PER_S_OF_UNIT = {f"{unit}/s": factor for unit, factor in _BYTES_OF_UNIT.items()}
 _BYTES_PER_S_OF_UNIT |= {
-    f"{prefix}bit/s": factor / 8 for prefix, factor in _DECIMAL_FACTORS.items()
+    f"{prefix}bit/s": factor / 8 for prefix, factor in _FACTOR_BY_DECIMAL_PREFIX.items()
 }
 _SECONDS_OF_UNIT = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
 # A larger number is a mistake, and products of such numbers would overflow.
@@ -281,7 +282,9 @@ def _parse_quantity(
 def parse_parameters(text: str) -> int:
     """Parse a number of parameters, such as ``138.36M``."""
     return round(
-        _parse_quantity(text, _DECIMAL_FACTORS, "a number such as 25583592 or 138M", minimum=1)
+        _parse_quantity(
+            text, _FACTOR_BY_DECIMAL_PREFIX, "a number such as 25583592 or 138M", minimum=1
+        )
     )
 
 

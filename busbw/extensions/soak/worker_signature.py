@@ -67,21 +67,23 @@ def _add_halves_first(blocks: Sequence[Array]) -> Array:
     return blocks[0]
 
 
-def _add_binary_tree(blocks: Sequence[Array], root: int = 0) -> Array:
+def _add_in_binary_tree(blocks: Sequence[Array], root: int = 0) -> Array:
     """Return the sum of the blocks of `root` and of all ranks below `root` in a binary tree.
 
     The children of rank i are the ranks 2i + 1 and 2i + 2. The tree is added up from the leaves to
     the root.
     """
     children = [child for child in (2 * root + 1, 2 * root + 2) if child < len(blocks)]
-    return reduce(np.add, [blocks[root], *(_add_binary_tree(blocks, child) for child in children)])
+    return reduce(
+        np.add, [blocks[root], *(_add_in_binary_tree(blocks, child) for child in children)]
+    )
 
 
 # The functions that add up in each order, for all orders that are the same in all elements.
 SUMS_BY_ORDER: dict[str, SumInOrder] = dict(
     zip(
         ORDERS,
-        (_rank_by_rank_order(0, 1), _add_neighbors_first, _add_halves_first, _add_binary_tree),
+        (_rank_by_rank_order(0, 1), _add_neighbors_first, _add_halves_first, _add_in_binary_tree),
     )
 )
 

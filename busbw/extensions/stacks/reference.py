@@ -332,7 +332,7 @@ def hash_of_files(distribution: Distribution) -> str:
     for name, recorded, *_ in csv.reader(filter(None, record.splitlines())):
         if recorded and not _INSTALLER_FILE_PATTERN.match(name):
             path = Path(str(distribution.locate_file(name)))
-            if not path.is_file() or recorded != _hash_as_recorded(
+            if not path.is_file() or recorded != _hash_in_record_format(
                 path, recorded.partition("=")[0]
             ):
                 raise StackError(f"{path} is not the file of its wheel")
@@ -340,7 +340,7 @@ def hash_of_files(distribution: Distribution) -> str:
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest() if lines else ""
 
 
-def _hash_as_recorded(path: Path, algorithm: str) -> str:
+def _hash_in_record_format(path: Path, algorithm: str) -> str:
     """Return the hash of a file in the form of a RECORD, such as ``sha256=47DEQpj8HBSa``."""
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, algorithm).digest()

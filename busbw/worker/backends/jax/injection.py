@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # The number of steps of the busy loop that are timed together.
 _CALIBRATING_STEPS = 100_000
 # The number of measurements of a time, of which the shortest is used.
-_REPETITIONS = 3
+_TIMING_REPETITIONS = 3
 # A chain that takes less time than this is too short to find the time of a collective.
 _MIN_CHAIN_S = 0.01
 
@@ -88,7 +88,7 @@ def calibrate_delay(
 
     def fastest_chain_s(iterations: int) -> float:
         """Time a few chains of `iterations`, and return the time of the fastest chain."""
-        return min(_time_call(program, iterations, all_gather) for _ in range(_REPETITIONS))
+        return min(_time_call(program, iterations, all_gather) for _ in range(_TIMING_REPETITIONS))
 
     iterations = program.iterations_per_turn
     while 2 * iterations <= program.max_iterations and fastest_chain_s(iterations) < _MIN_CHAIN_S:
@@ -122,7 +122,7 @@ def _time_busy_step() -> float:
     start, steps = jnp.int32(0), jnp.int32(_CALIBRATING_STEPS)
     jax.block_until_ready(compiled(start, steps))
     tries_s = []
-    for _ in range(_REPETITIONS):
+    for _ in range(_TIMING_REPETITIONS):
         begun_s = time.perf_counter()
         jax.block_until_ready(compiled(start, steps))
         tries_s.append(time.perf_counter() - begun_s)
