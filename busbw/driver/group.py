@@ -243,7 +243,7 @@ class Group:
 
     def _stopped_members(self, indices: Iterable[int]) -> list[int]:
         """Return those of `indices` whose processes a signal such as SIGSTOP has stopped."""
-        return [index for index in indices if self.members[index].is_stopped]
+        return [index for index in indices if self.members[index].is_suspended]
 
     def _end_member_after_timeout(self, indices: Sequence[int], activity: str) -> Failure:
         """Return the failure of the members `indices`, which did not reply in time.
@@ -311,10 +311,12 @@ def merge_replies(answers: Sequence[Any], launch: LaunchId) -> Any:
 
 
 def _merge_runs(runs: Sequence[Run], launch: LaunchId) -> Run | Failure:
-    """Return the Run of the group, or a Failure if the processes measured different times.
+    """Merge the Runs of all processes of a group; return a Failure if the processes disagree.
 
-    The Run has the largest durations of compiling and amounts of memory, and the sum of the numbers
-    of checked values.
+    The processes disagree if a field in `_EQUAL_FIELDS` differs, such as the samples or the proof.
+    The merged Run has the largest durations of compiling and amounts of memory, the sum of the
+    numbers of checked values, and otherwise the values of the first process. `launch` is the id of
+    the group's launch, which the Run or the Failure gets.
     """
     for name in _EQUAL_FIELDS:
         if any(getattr(run, name) != getattr(runs[0], name) for run in runs):

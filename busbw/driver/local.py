@@ -204,7 +204,7 @@ class LocalWorker(Worker):
         return self._process.pid
 
     @property
-    def is_stopped(self) -> bool:
+    def is_suspended(self) -> bool:
         # Without the file, the process has ended and was waited for.
         with contextlib.suppress(OSError):
             text = Path(f"/proc/{self.pid}/stat").read_text()
@@ -236,7 +236,7 @@ class LocalWorker(Worker):
         if ending is EndMethod.STACK:
             self._is_hung = True
             # A stopped process prints no stack.
-            grace_s = 0.0 if self.is_stopped else STACK_TRACE_GRACE_S
+            grace_s = 0.0 if self.is_suspended else STACK_TRACE_GRACE_S
         self._kill_at_s = min(self._kill_at_s, time.monotonic() + grace_s)
         if ending is EndMethod.STACK:
             self._process.send_signal(signal.SIGUSR1)

@@ -150,7 +150,7 @@ def _classify(worker_exit: WorkerExit) -> tuple[FailureKind, str, OutOfMemoryDet
             None,
         )
     if code is None:
-        reason = ", as a signal has stopped it," if worker_exit.is_stopped else ""
+        reason = ", as a signal has stopped it," if worker_exit.is_suspended else ""
         text = f"the worker did not answer within {round(worker_exit.waited_s, 1):g} s{reason}"
         return FailureKind.TIMEOUT, text, None
     if code == -signal.SIGKILL and worker_exit.oom_kills:

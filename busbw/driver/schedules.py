@@ -21,7 +21,7 @@ from busbw.driver.executor import Executor
 from busbw.driver.group import Group
 from busbw.driver.transport import Request, WorkerSpec
 from busbw.model.case import Case
-from busbw.model.launch import Failure, HostPace, Injection, LaunchId, Measurement, Plan, Run
+from busbw.model.launch import Failure, Injection, LaunchId, Measurement, Plan, PreviousPace, Run
 from busbw.model.machine import EnvironmentKey
 
 # The type of the reply by the name of the request. Any request can also be answered by a Failure.
@@ -287,7 +287,7 @@ class RoundRunner:
                 "plan": self.plan,
                 "key": self.cases[case],
                 "injection": self.stacks[side].injection,
-                "pace": HostPace.from_run(runs[-1]) if runs else None,
+                "pace": PreviousPace.from_run(runs[-1]) if runs else None,
             }
         request: Request[Any] = Request(name, _REPLY_TYPES[name], values)
         answer = group.ask(request, self.plan.timeout_s, f"measuring {case.name}")

@@ -108,7 +108,7 @@ class WorkerExit:
             reached since the last request. Otherwise None.
         waited_s: The seconds from the last request until the process was ended.
         reply_error: The error in an invalid reply; empty if no invalid reply was received.
-        is_stopped: Whether the process hung because a signal such as SIGSTOP had stopped it.
+        is_suspended: Whether the process hung because a signal such as SIGSTOP had stopped it.
         lost_host_text: The reason why the host of the process cannot be reached any more. Empty if
             the host can be reached. On a lost host, the other fields are unknown.
 
@@ -121,7 +121,7 @@ class WorkerExit:
     reached_pids_limit: int | None = None
     waited_s: float = 0.0
     reply_error: str = ""
-    is_stopped: bool = False
+    is_suspended: bool = False
     lost_host_text: str = ""
 
 
@@ -200,9 +200,9 @@ class Worker(ABC):
     def end_and_wait(self, ending: EndMethod) -> WorkerExit:
         """End the process as `ending` says, wait for its end, and return the WorkerExit."""
         waited_s = time.monotonic() - self._sent_at_s
-        is_stopped = ending is EndMethod.STACK and self.is_stopped
+        is_suspended = ending is EndMethod.STACK and self.is_suspended
         self.request_end(ending)
-        return replace(self.wait(), waited_s=waited_s, is_stopped=is_stopped)
+        return replace(self.wait(), waited_s=waited_s, is_suspended=is_suspended)
 
     def _add_to_reply(self, content: bytes) -> Reply | None:
         """Add the bytes `content` to the reply; return the reply, or None while incomplete.
@@ -222,7 +222,7 @@ class Worker(ABC):
 
     @property
     @abstractmethod
-    def is_stopped(self) -> bool:
+    def is_suspended(self) -> bool:
         """Whether a signal such as SIGSTOP has stopped the process."""
 
     @abstractmethod

@@ -78,7 +78,7 @@ class HistoryLine(Record):
     changed: str = ""
 
     @property
-    def is_ordinary(self) -> bool:
+    def is_comparable(self) -> bool:
         """Whether the times can be compared with times of other sessions.
 
         Times cannot be compared if a loss was injected, or if the stack was interleaved with a
@@ -156,11 +156,11 @@ class SeriesKey:
 def comparable_sessions(lines: Iterable[HistoryLine], series: SeriesKey) -> list[StoredSession]:
     """Return the sessions of `series` that have lines in `lines`, in the order of these lines.
 
-    Lines without times, and lines whose times cannot be compared (`is_ordinary`), are left out.
+    Lines without times, and lines whose times cannot be compared (`is_comparable`), are left out.
     """
     sessions: dict[str, dict[Case, HistoryLine]] = {}
     for line in lines:
-        if line.times_us and line.is_ordinary and SeriesKey.of_line(line) == series:
+        if line.times_us and line.is_comparable and SeriesKey.of_line(line) == series:
             sessions.setdefault(line.session, {})[line.case] = line
     return [
         StoredSession.from_records(

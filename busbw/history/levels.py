@@ -372,7 +372,7 @@ def _case_history(
         series=SeriesKey.of_line(lines[-1]),
         outcome_counts=Counter(line.outcome for line in lines),
         baseline_date=lines[-1].baseline_date,
-        lines_by_session={line.session: line for line in lines if line.is_ordinary},
+        lines_by_session={line.session: line for line in lines if line.is_comparable},
         changes=_describe_changes(case.framework, changes, sessions, acknowledged_changes),
     )
 

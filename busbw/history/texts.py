@@ -73,13 +73,13 @@ def _failing_text(case: Case, outcome: Outcome, lines: Sequence[HistoryLine]) ->
     """
     of_case = [line for line in lines if line.case == case and not line.is_reference]
     # A session that was slowed down on purpose tells nothing about earlier sessions.
-    if not of_case or not of_case[-1].is_ordinary:
+    if not of_case or not of_case[-1].is_comparable:
         return ""
     series = SeriesKey.of_line(of_case[-1])
     sessions = [
         line
         for line in of_case
-        if line.is_ordinary and SeriesKey.of_line(line) == series and measured_outcome(line)
+        if line.is_comparable and SeriesKey.of_line(line) == series and measured_outcome(line)
     ]
     alike = list(
         itertools.takewhile(lambda line: measured_outcome(line) is outcome, reversed(sessions))

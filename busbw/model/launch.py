@@ -238,7 +238,7 @@ class Run:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class HostPace:
+class PreviousPace:
     """The speed of a case in its previous launch, on the host's clock.
 
     A chain of n collectives took `dispatch_s` + n `time_s` seconds.
@@ -255,7 +255,7 @@ class HostPace:
     dispatch_s: NotNegative = 0.0
 
     @classmethod
-    def from_run(cls, run: Run) -> HostPace | None:
+    def from_run(cls, run: Run) -> PreviousPace | None:
         """Return the pace of the case in the launch of `run`.
 
         Returns None if the host's clock did not time chains in this launch.

@@ -39,11 +39,16 @@ NO_GROUP = ProcessGroup(processes=0)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GroupMember:
-    """A process of a group, with its index and the addresses of all processes (members).
+    """A process of a group, which also knows the addresses of all processes of the group.
 
-    `addresses` are texts such as ``host:port``, in the order of the indices. `hosts` is the number
-    of hosts on which the members are: each host has the same number of members, in the order of
-    their indices. `shared_devices` is as in `ProcessGroup`.
+    Attributes:
+        index: The index of this process in the group.
+        addresses: The address of each process, such as ``host:port``, in the order of the indices.
+        hosts: The number of hosts of the group. Each host has the same number of processes, and
+            their indices follow each other.
+        shared_devices: The number of GPUs that all processes share; 0 if each process has its own
+            devices.
+
     """
 
     index: int

@@ -183,7 +183,8 @@ def resident_bytes(root: Path = Path("/")) -> int:
 def peak_bytes(root: Path = Path("/")) -> int | None:
     """Return the largest resident size of this process since `reset_peak`, in bytes.
 
-    None if unknown. Without `reset_peak`, it is the largest size since the process began.
+    Without `reset_peak`, it is the largest size since the process began. None if unknown. `root` is
+    the folder in which ``proc`` is mounted.
     """
     return _read_sizes(root / "proc/self/status").get("VmHWM")
 

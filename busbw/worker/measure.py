@@ -18,7 +18,7 @@ from typing import Any
 from busbw import wire
 from busbw.model import variables
 from busbw.model.case import Case
-from busbw.model.launch import HostPace, Injection, LaunchId, Plan, Run
+from busbw.model.launch import Injection, LaunchId, Plan, PreviousPace, Run
 from busbw.model.machine import EnvironmentKey, Probe
 from busbw.model.words import Clock, InjectionKind, seconds_text
 from busbw.worker import backends, host
@@ -132,7 +132,7 @@ class CaseRequest:
     plan: Plan
     key: EnvironmentKey | None
     injection: Injection | None = None
-    pace: HostPace | None = None
+    pace: PreviousPace | None = None
 
 
 @dataclass

@@ -17,7 +17,7 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from busbw.model.launch import HostPace, Plan
+from busbw.model.launch import Plan, PreviousPace
 from busbw.worker.backends.base import (
     AllGather,
     Program,
@@ -132,7 +132,7 @@ class Sampler:
     _spent_s: float = 0.0
 
     def warm_up_and_calibrate(
-        self, *, times_single_calls: bool = False, pace: HostPace | None = None
+        self, *, times_single_calls: bool = False, pace: PreviousPace | None = None
     ) -> None:
         """Warm the program up, and choose the number of iterations of a long chain.
 
@@ -307,7 +307,7 @@ class Sampler:
         elapsed_s = self.now_s() - begun_s
         return slowest_process_time_s(self.all_gather, elapsed_s)
 
-    def _warm_up_and_time_call(self, pace: HostPace | None) -> float:
+    def _warm_up_and_time_call(self, pace: PreviousPace | None) -> float:
         """Call the program until it is warm, and return the time of the last call.
 
         A call has as many iterations as a turn of the loop. The program is warm as soon as a call

@@ -104,7 +104,7 @@ def test_the_payloads_of_the_training_script_are_multiples_of_a_row_of_weights()
     ],
 )
 @pytest.mark.usefixtures("mark")
-def test_a_group_of_processes_of_a_script_ends_if_all_processes_end_or_a_process_fails(
+def test_the_processes_of_a_study_end_if_a_process_fails_or_all_processes_except_servers_end(
     members: str, code: int, output: str
 ) -> None:
     program = f"import time; from studies.processes import *; print(run_group([{members}]))"

@@ -150,7 +150,8 @@ def test_a_case_whose_ranks_share_a_device_has_no_ceiling_and_no_bound_of_its_ra
     shared = replace(_key("NVIDIA H100 80GB HBM3", 2), processes=2, shared=True)
     case = build.case(ranks=2)
     assert ceiling_of(replace(shared, shared=False), case) is not None
-    assert ceiling_of_all_links(replace(shared, shared=False), case) is not None
+    bound = ceiling_of_all_links(replace(shared, shared=False), case)
+    assert bound is not None and "all 18 links of 25.0 GB/s" in bound.text
     assert ceiling_of(shared, case) is ceiling_of_all_links(shared, case) is None
 
 

@@ -135,7 +135,7 @@ class Host:
 
             def handle_message(message: bytes | str | None) -> None:
                 if message is None:
-                    channel.send(worker.is_stopped)
+                    channel.send(worker.is_suspended)
                 elif isinstance(message, bytes):
                     worker.write(message)
                 else:

@@ -342,7 +342,7 @@ class RemoteWorker(Worker):
             self._channel.setcallback(self._queue_message, endmarker=None)
 
     @property
-    def is_stopped(self) -> bool:
+    def is_suspended(self) -> bool:
         """Whether a signal has stopped the process, or its host does not answer."""
         self._send_message(None)
         return bool(self._next_message(bool, _IS_STOPPED_TIMEOUT_S) or self._connection.lost)

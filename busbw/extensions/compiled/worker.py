@@ -264,10 +264,11 @@ _CACHE_FORMAT = 2
 
 
 def make_worker(options: Any) -> ModuleType:
-    """Prepare the worker, and return the module that compiles for its framework: `worker_NAME`.
+    """Prepare the worker, and return the module that compiles for the worker's framework.
 
-    Every request of the worker is passed this module. Raises MeasuringError if the framework is too
-    old.
+    `options` are the options of the worker's command line, and `options.framework` is the name of
+    the framework. For ``jax`` the module is `worker_jax`. Every request of the worker is passed
+    this module. Raises MeasuringError if the framework is too old.
     """
     # libtpu writes its logs into the private folder of this process, which is removed at the end.
     os.environ.setdefault("TPU_LOG_DIR", os.path.join(sys.path[0], "tpu_logs"))

@@ -177,9 +177,9 @@ class HealthReader:
                 self._counters["throttled_s"][name] += gained_s
 
     def _read_gpus(self, nvml: Any) -> None:
-        """Read the counters of all GPUs with the module `nvml`, which is ``pynvml``.
+        """Store the present counters of all GPUs in this reader, in `_counters`.
 
-        A counter that a GPU does not support is left out.
+        `nvml` is the module ``pynvml``. A counter that a GPU does not support is left out.
         """
         nvml.nvmlInit()
         for index in range(nvml.nvmlDeviceGetCount()):

@@ -116,10 +116,12 @@ def add_to(commands: Subparsers) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Search, print the result, and write the requested files; return the exit code.
+    """Run ``busbw find-slow``: search for slow hosts, links and chips; return the exit code.
 
-    The exit code is 1 if a part is slow or unreachable, if the search is undecided or incomplete,
-    or if a file cannot be written.
+    The result is printed. If requested, it is also written as JSON to `options.results`, and the
+    list of good hosts to `options.write_good`. The exit code is 1 if a host, link or chip is slow
+    or unreachable, if the search is undecided or incomplete, or if a file cannot be written.
+    Raises UsageError for wrong options, and CommandError if the hosts cannot be measured.
     """
     check_output_file(
         "--results",

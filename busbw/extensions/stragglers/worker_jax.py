@@ -118,10 +118,11 @@ def _wraps_around(device: Any, extent: int) -> bool:
 
 
 def lower_permutes(devices: Sequence[Any], payload_bytes: int = 2**20) -> Any:
-    """Lower a program in which each rank sends `payload_bytes` in every direction at once.
+    """Lower a program in which each rank sends `payload_bytes` over each of its links at once.
 
-    Returns JAX's value of the lowered program, which can be compiled. `devices` are the devices of
-    all processes.
+    The links are those of `find_links`: to the neighbours along each axis, in both directions.
+    `devices` are the devices of all processes. Returns a `jax.stages.Lowered`, which can be
+    compiled.
     """
     mesh = Mesh(np.array(devices), ("chips",))
     directions = find_links(devices)

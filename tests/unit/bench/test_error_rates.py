@@ -30,7 +30,7 @@ def test_the_vectorized_rule_of_the_benchmark_and_the_judge_agree_on_every_noise
 
 
 @pytest.mark.exhaustive
-def test_the_simulated_error_rates_equal_the_recorded_rates(
+def test_the_error_rates_that_the_benchmark_simulates_with_a_fixed_seed_are_the_stored_rates(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     only = ("--only=steps over", "--only=after 1, 0.5")

@@ -76,7 +76,9 @@ def test_groups_in_hlo_are_read_from_a_list_or_from_the_iota_form_or_from_a_mesh
         "[2,2]<=[999999999]",
     ],
 )
-def test_groups_in_hlo_that_contradict_their_mesh_or_array_are_unknown(groups: str) -> None:
+def test_groups_in_hlo_that_do_not_fit_their_mesh_or_iota_form_are_read_as_unknown(
+    groups: str,
+) -> None:
     assert replica_groups_of(_line(groups), 8) is None
 
 

@@ -78,7 +78,7 @@ def test_every_rank_starts_and_ends_with_different_values_for_different_draws(
 @each_kind
 @each_dtype
 @each_size
-def test_no_rank_except_the_root_starts_with_the_values_of_its_result(
+def test_no_rank_of_a_collective_except_a_root_starts_with_the_values_of_its_result(
     name: str, reduce_op: str, dtype: str, ranks: int
 ) -> None:
     collective, root = COLLECTIVES[name], getattr(KNOWN[name], "ROOT", None)

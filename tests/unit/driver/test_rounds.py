@@ -21,7 +21,7 @@ from busbw.driver.schedules import (
 )
 from busbw.driver.transport import Request, WorkerSpec
 from busbw.model.case import Case
-from busbw.model.launch import HostPace, Measurement
+from busbw.model.launch import Measurement, PreviousPace
 from busbw.model.machine import EnvironmentKey
 from tests.helpers.sweep import sweep
 from tests.helpers.workers import (
@@ -111,11 +111,11 @@ def test_a_worker_receives_the_chain_length_of_the_last_launch_that_measured_the
     # After a launch that gave none it is the one before that.
     assert paces == [
         None,
-        HostPace.from_run(first),
-        HostPace.from_run(first),
-        HostPace.from_run(third),
+        PreviousPace.from_run(first),
+        PreviousPace.from_run(first),
+        PreviousPace.from_run(third),
     ]
-    assert HostPace.from_run(first) == HostPace(
+    assert PreviousPace.from_run(first) == PreviousPace(
         iterations=first.iterations, time_s=first.clocks_s["host"], dispatch_s=first.dispatch_s or 0
     )
 

@@ -163,7 +163,7 @@ def test_the_error_of_small_payloads_is_larger_if_their_earlier_sessions_were_no
     assert first.residual_stddev > 3 * last.residual_stddev
 
 
-def test_the_limits_of_three_payloads_shrink_with_the_number_of_earlier_sessions() -> None:
+def test_the_limits_of_a_session_with_three_payloads_shrink_with_more_earlier_sessions() -> None:
     few = cases(3)
     limits = [
         max(

@@ -328,7 +328,7 @@ def test_a_reference_stack_above_the_ceiling_for_the_candidate_s_routes_fails_no
         (V100, 2 * 7 / 8 * 2 * 150),
     ],
 )
-def test_a_rate_above_the_sum_of_all_links_of_the_chips_fails_for_any_shape_of_the_slice(
+def test_a_case_with_a_busbw_above_the_sum_of_all_links_fails_for_any_shape_of_the_slice(
     key: EnvironmentKey, most_gb_per_s: float
 ) -> None:
     assert _apply_ceiling_of(key, most_gb_per_s * BELOW).outcome is Outcome.PASS
@@ -336,11 +336,6 @@ def test_a_rate_above_the_sum_of_all_links_of_the_chips_fails_for_any_shape_of_t
     assert (result.outcome, result.failed, result.now) == (Outcome.FAILED, True, None)
     assert "the most that the hardware allows by any algorithm (" in result.text
     assert "links of" in result.text and "of every chip at once, whatever the shape" in result.text
-
-
-def test_the_text_on_a_rate_above_the_sum_of_all_links_has_the_rate_of_a_single_link() -> None:
-    result = _apply_ceiling_of(EnvironmentKey(device_kind="TPU v2", ranks=8), 1000.0)
-    assert "all 4 links of 62.0 GB/s" in result.text
 
 
 def test_a_verdict_on_a_slice_of_unknown_shape_gets_no_ceiling() -> None:

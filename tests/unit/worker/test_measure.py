@@ -339,7 +339,7 @@ def test_a_recording_has_a_limited_number_of_events_in_whole_steps_of_the_progra
         ({"most": 1}, 0, FailureKind.UNAVAILABLE, "a single collective"),
     ],
 )
-def test_a_wrong_result_or_an_incomplete_recording_gives_a_failure_of_the_device_clock(
+def test_a_measurement_by_the_device_clock_fails_after_a_wrong_result_or_an_incomplete_recording(
     options: dict[str, Any], lost: int, kind: FailureKind, text: str
 ) -> None:
     backend, failure = _recorded(ScriptedProgram(lambda _: 1.0, **options), lost=lost)

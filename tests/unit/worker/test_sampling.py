@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from busbw.model.launch import HostPace
+from busbw.model.launch import PreviousPace
 from busbw.model.words import FailureKind
 from busbw.worker.backends.base import AllGather, MeasuringError
 from busbw.worker.sampling import PhaseTimer, Samples
@@ -32,7 +32,7 @@ def test_every_chain_of_samples_begins_with_fresh_values_and_ends_with_a_check()
         assert three[1][1] == three[2][1]
 
 
-PACE = HostPace(iterations=12, time_s=2**-10, dispatch_s=0.25)
+PACE = PreviousPace(iterations=12, time_s=2**-10, dispatch_s=0.25)
 
 
 @pytest.mark.parametrize(("first_s", "warm_up"), [(0.25, 1), (0.27, 1), (0.28, 2), (9.0, 2)])

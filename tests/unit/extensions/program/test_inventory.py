@@ -421,7 +421,9 @@ def test_an_hlo_text_with_a_computation_that_calls_itself_is_refused() -> None:
         _read("%y = f32[8]{0} call(%p), to_apply=%f", before=calls)
 
 
-def test_the_payload_of_a_start_whose_value_includes_its_input_is_counted_once() -> None:
+def test_the_payload_of_a_collective_whose_asynchronous_start_returns_the_input_counts_once() -> (
+    None
+):
     (use,) = _read(
         f"%s = ((f32[1024]{{0}}), f32[1024]{{0}}) all-reduce-start(%p), {GROUPS}, to_apply=%add",
         "%d = f32[1024]{0} all-reduce-done(%s)",

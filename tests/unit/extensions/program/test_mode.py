@@ -133,7 +133,7 @@ def test_a_dump_that_was_edited_or_damaged_is_refused(
         ("all-reduce(%p), replica_groups={{0,1,2},{3}}, to_apply=%add", 2, False),
     ],
 )
-def test_a_dump_with_a_rank_beyond_the_ranks_of_the_session_is_refused(
+def test_an_hlo_file_that_names_a_rank_beyond_the_option_ranks_is_refused(
     tmp_path: Path, attributes: str, named_ranks: int, is_right: bool
 ) -> None:
     path = _dump(tmp_path)

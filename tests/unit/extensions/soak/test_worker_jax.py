@@ -16,13 +16,19 @@ from tests.helpers import frameworks as real
 pytestmark = [real.needs("jax")]
 
 ROOT = Path(__file__).parents[4]
-MODULE = "tests.unit.extensions.soak.planted"
 
 
 def _soak(fault: str, collective: str, *numbers: int) -> Iterator[tuple[str, list[Any]]]:
     """Yield the text on the wrong result, and what was planted, for each number."""
     done = subprocess.run(
-        [sys.executable, "-m", MODULE, fault, collective, *map(str, numbers)],
+        [
+            sys.executable,
+            "-m",
+            "tests.unit.extensions.soak.planted",
+            fault,
+            collective,
+            *map(str, numbers),
+        ],
         check=False,
         cwd=ROOT,
         capture_output=True,
