@@ -274,7 +274,7 @@ def test_a_candidate_that_is_not_slower_in_additional_launches_is_no_longer_susp
     assert Outcome.PASS is _decided(*moody, *[0.0] * 34, looks=calm).outcome
 
 
-def test_a_constant_loss_below_the_least_loss_passes() -> None:
+def test_a_loss_that_is_equal_in_all_pairs_and_below_the_minimum_loss_passes() -> None:
     assert Outcome.PASS is _decided(*[0.019] * 6).outcome
     assert _decided(*[0.021] * 6).is_suspected
     assert Outcome.PASS is _decided(*[0.2] * 6, min_loss=0.3).outcome

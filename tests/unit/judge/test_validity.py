@@ -271,7 +271,7 @@ def test_a_rate_that_is_possible_only_if_the_switch_adds_up_passes_with_a_note()
     )
 
 
-def test_a_verdict_fails_if_its_rate_exceeds_the_ceiling_of_a_switch_that_adds_up() -> None:
+def test_a_case_fails_if_its_busbw_exceeds_the_ceiling_for_a_switch_that_adds_up_the_data() -> None:
     result = _apply_ceiling_of(H100, 2 * 7 / 8 * 450 * ABOVE)
     assert result.outcome is Outcome.FAILED
     assert "above 788 GB/s" in result.text
@@ -307,7 +307,9 @@ def test_a_reference_stack_above_the_ceiling_fails_the_case_and_is_named_in_the_
     assert result.text.startswith("the reference: busbw 600 GB/s in the best launch is above")
 
 
-def test_a_reference_stack_above_the_ceiling_for_the_candidate_s_routes_fails_no_case() -> None:
+def test_a_reference_with_a_busbw_above_the_ceiling_of_the_candidate_s_routes_fails_no_case() -> (
+    None
+):
     verdict = _measured(POD, 90.0, baseline=_summary(POD, 180.0))
     result = apply_ceiling(verdict, POD, _runs({"colors": "2"}), is_paired=True)
     assert (result.outcome, result.notes) == (Outcome.PASS, ())

@@ -60,7 +60,7 @@ def test_the_outcome_of_a_session_shows_the_effect_of_its_flag(
     ("is_compiling", "variables"),
     [(False, [{"XLA_FLAGS": "--a"}]), (True, [{}, {"XLA_FLAGS": "--a"}])],
 )
-def test_only_sessions_that_compile_first_store_the_programs_without_flags(
+def test_a_session_without_flags_runs_before_flags_are_tried_only_if_sessions_compile(
     is_compiling: bool, variables: list[Mapping[str, str]]
 ) -> None:
     sessions = Scripted({})

@@ -79,7 +79,7 @@ def _pushed(ranks: int, hosts: int, servers: int) -> dict[LinkLevel, int]:
 
 
 @given(st.integers(1, 6), st.integers(1, 6), st.integers(1, 36))
-def test_the_bytes_of_estimated_colocated_servers_equal_the_bytes_of_counted_messages(
+def test_the_estimated_bytes_moved_by_colocated_parameter_servers_equal_counted_messages(
     hosts: int, per_host: int, servers: int
 ) -> None:
     ranks = hosts * per_host

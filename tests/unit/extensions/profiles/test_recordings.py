@@ -202,7 +202,7 @@ def test_a_recorded_kernel_is_recognized_by_its_annotations_or_else_by_its_name(
     assert [collective.kind for collective in find_collectives([event], "h")] == [kind] * bool(kind)
 
 
-def test_the_nodes_of_a_recorded_collective_of_tensorflow_are_devices_in_numeric_order() -> None:
+def test_the_nodes_of_a_recorded_tensorflow_collective_are_numbered_as_devices_by_suffix() -> None:
     events = []
     for number, node in enumerate(("x_10", "x", "x_2")):
         place = CPU, f"collective_ops/{number}"

@@ -118,5 +118,5 @@ def test_a_compiled_collective_in_progress_across_a_loop_or_branch_is_asynchrono
     assert hidden == HIDDEN[name]
 
 
-def test_an_expected_number_of_overlapping_operations_is_stored_for_every_looped_program() -> None:
+def test_every_recorded_hlo_file_with_loops_has_an_expected_value_in_this_test() -> None:
     assert {path.name.partition(".hlo")[0] for path in LOOPED.iterdir()} == set(HIDDEN)
