@@ -43,7 +43,7 @@ class DailySessions:
         """Run a session, let a day go by, and return its --results with its exit code."""
         self._folder.script(**QUIET, cases=list(self._cases(ratio)))
         path = self._folder.path / "night.json"
-        usual = ("--payloads=1K:1024M", "--history=history", f"--results={path}")
+        usual = ("--payloads=1K:1024M", "--launches=auto", "--history=history", f"--results={path}")
         code, text = self._folder.ended(*usual, *options)
         assert code in (0, 1), text
         self._a_day_goes_by()
