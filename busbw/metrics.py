@@ -21,7 +21,7 @@ _BYTES_PER_UNIT = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
 # A larger factor between neighbours of a range is probably a mistake.
 _MAX_FACTOR = 1024
 # A number of more digits would be larger than any memory.
-_SIZE_PATTERN = re.compile(r"([0-9]{1,15})([KMG]?)", re.IGNORECASE)
+_SIZE_PATTERN = re.compile(r"([0-9]{1,15})([KMG]?)", re.IGNORECASE | re.ASCII)
 
 
 def parse_payload(text: str) -> int:

@@ -52,7 +52,7 @@ VALUES = [
     ("--case-timeout", ["0", "-1", "nan", "inf"], SECONDS),
     ("--time-budget", ["0", "-1", "nan", "inf"], f"--time-budget: {SECONDS}"),
     ("--device-wait", ["forever"], "could not convert string to float: {!r}"),
-    ("--memory-limit", ["much", "0", "1K:1G", "-1G"], "is not a size"),
+    ("--memory-limit", ["much", "0", "1K:1G", "-1G", "1\N{KELVIN SIGN}"], "is not a size"),
     ("--fail-above", ["25", "0%", "-5%", "nan%", "inf%"], f"--fail-above: {PERCENTAGE}"),
     ("--fail-above", ["1.25x", "%"], "--fail-above: could not convert string to float: "),
     (
