@@ -44,7 +44,7 @@ class ReduceScatter(AbstractCollective):
 
         Every block has the same powers of two, in an order that depends on the block and on
         `draw.number`, so that a block in a wrong place is noticed. If `position` is even, the
-        values at odd indices of each block are doubled; otherwise those at even indices are.
+        values at odd indices of each block are doubled, and otherwise the values at even indices.
         """
         return tuple(
             tuple(

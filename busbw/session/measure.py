@@ -288,7 +288,7 @@ class _Measurer:
 def confirmation_delay_s(
     measured_session: MeasuredSession, slower_cases: Iterable[CaseSpec]
 ) -> float:
-    """Return the seconds from the last planned launch of a case to those that confirm its loss.
+    """Return the seconds from the last planned launch of a case to its confirming launches.
 
     `slower_cases` are the cases that seem slower. The delay is 0 in these two cases:
 
