@@ -102,7 +102,7 @@ def judge(
         ),
         improved_cases=frozenset(case for case, direction in directions if direction == -1),
         undetectable_count=sum(
-            decision.direction == 0 and decision.max_log_ratio > too_wide
+            decision.direction == 0 and decision.slower_above_log_ratio > too_wide
             for decision in decisions.values()
         ),
         assessment=assessment,

@@ -14,7 +14,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from busbw import storage
-from busbw.history.files import HistoryError, machine_folders, read_acknowledged, read_all_machines
+from busbw.history.files import (
+    HistoryError,
+    machine_folders,
+    read_acknowledged_changes,
+    read_all_machines,
+)
 from busbw.history.levels import CaseHistory, MachineHistory, build_machine_history
 from busbw.judge.policy import POLICIES
 from busbw.model.words import Outcome, plural, seconds_text
@@ -72,7 +77,7 @@ def read_machine_histories(
         HistoryError: A file of the history, or the file of acknowledged changes, cannot be read.
 
     """
-    known_changes = read_acknowledged(baselines)
+    known_changes = read_acknowledged_changes(baselines)
     return [
         build_machine_history(
             name,

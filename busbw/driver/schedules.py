@@ -9,6 +9,7 @@ interrupted session has the results so far.
 from __future__ import annotations
 
 import enum
+import math
 import random
 import time
 from collections import defaultdict
@@ -89,6 +90,7 @@ class RoundRunner:
     _round: int = 0
     _last_round: int = 0
     _planned_count: int = 0
+    _begin_s: float = -math.inf
     _previous_group: Group | None = None
     _is_largest_first: bool = False
     _shuffler: random.Random = field(init=False)
@@ -100,11 +102,13 @@ class RoundRunner:
         """Measure all cases in the `plan.launches` rounds of the plan."""
         self.run_rounds(tuple(self.cases), self.plan.launches)
 
-    def run_rounds(self, cases: Sequence[Case], rounds: int) -> None:
+    def run_rounds(self, cases: Sequence[Case], rounds: int, begin_s: float = -math.inf) -> None:
         """Measure `cases` in as many additional rounds as `rounds` says.
 
-        No worker is left running at the end, even after an error.
+        The first workers are started at once, but no case is measured before the moment `begin_s`
+        (`time.monotonic`). No worker is left running at the end, even after an error.
         """
+        self._begin_s = begin_s
         self._planned_count += len(cases) * rounds * len(self.stacks)
         self._last_round = self._round + rounds
         with self.executor:
@@ -165,6 +169,7 @@ class RoundRunner:
             attempt += 1
             groups, failed = self._start_groups(framework, sides, attempt)
             self._close_previous_group()
+            time.sleep(max(0.0, self._begin_s - time.monotonic()))
             for side, failure in failed.items():
                 for case in cases:
                     self._results[side, case].append(failure)

@@ -12,15 +12,15 @@ from collections.abc import Mapping
 
 from busbw.model.case import Framework
 
-_descriptors: list[Framework] = [
+_frameworks: list[Framework] = [
     importlib.import_module(f"{__name__}.{module.name}").FRAMEWORK
     for module in pkgutil.iter_modules(__path__)
 ]
 # Scripted frameworks, which are measured only if an option names them, come last.
-_descriptors.sort(key=lambda framework: (framework.is_scripted, framework.name))
+_frameworks.sort(key=lambda framework: (framework.is_scripted, framework.name))
 
 # The descriptor of each framework, by its name.
-FRAMEWORKS: Mapping[str, Framework] = {framework.name: framework for framework in _descriptors}
+FRAMEWORKS: Mapping[str, Framework] = {framework.name: framework for framework in _frameworks}
 
 # The frameworks that a session measures by default, if they are installed.
 DEFAULT_FRAMEWORKS = tuple(

@@ -337,7 +337,7 @@ class _AcknowledgedFile:
     change: tuple[AcknowledgedChange, ...] = ()
 
 
-def read_acknowledged(root: Path) -> tuple[AcknowledgedChange, ...]:
+def read_acknowledged_changes(root: Path) -> tuple[AcknowledgedChange, ...]:
     """Read the acknowledged changes in the folder of baselines `root`; empty without such a file.
 
     Users write the file ``acknowledged.toml``. Raises HistoryError if the file is not valid. An

@@ -276,20 +276,20 @@ def _compare_with_level(
     """
     policy = settings.policy
     expected = limits.expected_time
-    max_log_ratio = limits.slower_above_log_ratio
+    slower_above_log_ratio = limits.slower_above_log_ratio
     times_s = [launch_time_s(run) for run in measurement.runs]
     if settings.fail_above is not None:
         # The user's limit applies to the fastest launch, too. No loss of earlier sessions fails.
-        max_log_ratio, latest_loss = math.log(settings.fail_above), NO_LOSS
+        slower_above_log_ratio, latest_loss = math.log(settings.fail_above), NO_LOSS
         limits = replace(limits, fastest_launch_above_log_ratio=None)
     times = CaseTimes.split(times_s, policy.rule, settings.planned_launch_count)
-    decision = decide_direction(times, limits, policy.rule, max_log_ratio)
+    decision = decide_direction(times, limits, policy.rule, slower_above_log_ratio)
     outcome, reason = _outcome_and_reason(decision, settings, latest_loss)
     before = summarize_times(measurement.case, baseline.times_s, math.exp(expected.log_level))
     text = (
         f"{seconds_text(before.median_s)} -> {seconds_text(statistics.median(times_s))}, "
         f"{math.exp(decision.log_ratio):.3f} x the expected time"
-        f"{reason and f'; {reason}'} (limit {math.exp(decision.max_log_ratio):.3f} x)"
+        f"{reason and f'; {reason}'} (limit {math.exp(decision.slower_above_log_ratio):.3f} x)"
     )
     fastest, slowest = (
         math.exp(math.log(time_s) - expected.log_level) for time_s in (min(times_s), max(times_s))
@@ -303,7 +303,7 @@ def _compare_with_level(
         ratio=math.exp(decision.log_ratio),
         ratio_interval=(fastest, slowest),
         ratio_error=limits.residual_stddev,
-        limit=math.exp(decision.max_log_ratio),
+        limit=math.exp(decision.slower_above_log_ratio),
         provisional=expected.session_count < policy.provisional_below_sessions,
     )
     is_undecided = decision.direction is None
@@ -342,7 +342,7 @@ def _outcome_and_reason(
         more = confirmation and f": {confirmation}"
         return Outcome.NOISY, f"slower, but not in all launches{more}"
     useful = settings.policy.rule.max_useful_limit
-    if decision.max_log_ratio <= math.log1p(useful):
+    if decision.slower_above_log_ratio <= math.log1p(useful):
         return Outcome.PASS, ""
     # A wide limit that the user chose does not make a case NOISY.
     outcome = Outcome.NOISY if settings.fail_above is None else Outcome.PASS

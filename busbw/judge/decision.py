@@ -102,29 +102,30 @@ class DirectionDecision:
         direction: 1 for slower, -1 for faster, 0 for neither. None if the case seems slower and the
             confirming launches are missing.
         log_ratio: The log of the median of all launches over the expected time.
-        max_log_ratio: The limit that `log_ratio` of a slower case exceeds.
+        slower_above_log_ratio: The limit that `log_ratio` of a slower case exceeds.
         confirming_log_ratio: The log ratio of the confirming launches alone; None without
             confirming launches.
         is_noisy: Whether the launches disagree: `direction` is 0, although both the first and the
-            confirming launches seem slower, or although `log_ratio` exceeds `max_log_ratio`.
+            confirming launches seem slower, or although `log_ratio` exceeds
+            `slower_above_log_ratio`.
 
     """
 
     direction: int | None
     log_ratio: float
-    max_log_ratio: float
+    slower_above_log_ratio: float
     confirming_log_ratio: float | None
     is_noisy: bool
 
 
 def decide_direction(
-    times: CaseTimes, limits: CaseLimits, rule: Rule, max_log_ratio: float
+    times: CaseTimes, limits: CaseLimits, rule: Rule, slower_above_log_ratio: float
 ) -> DirectionDecision:
     """Decide whether a case is slower than its expected time, faster, or neither.
 
     A case is slower if each of these log ratios to the expected time exceeds its limit:
 
-    - The median of all launches must exceed `max_log_ratio`.
+    - The median of all launches must exceed `slower_above_log_ratio`.
     - The median of the first launches and the median of the confirming launches must each exceed
       `_partial_limit` with `rule.suspicion_limit_share`.
     - The fastest launch, compared with the expected fastest launch, must exceed
@@ -139,11 +140,11 @@ def decide_direction(
         times: Today's launches of the case.
         limits: The computed limits of the case.
         rule: The thresholds of the rule.
-        max_log_ratio: The log ratio above which the case is slower: the log of the user's limit, or
-            else `limits.slower_above_log_ratio`.
+        slower_above_log_ratio: The log ratio above which the case is slower: the log of
+            the user's limit, or else `limits.slower_above_log_ratio`.
 
     """
-    suspicion = _partial_limit(limits, max_log_ratio, rule.suspicion_limit_share, rule)
+    suspicion = _partial_limit(limits, slower_above_log_ratio, rule.suspicion_limit_share, rule)
     level = limits.expected_time.log_level
     log_ratio = times.all_launches.log_median - level
     confirmation = (
@@ -154,8 +155,10 @@ def decide_direction(
     direction: int | None = 0
     if is_suspected and confirmation is None:
         direction = None
-    elif is_confirmed and log_ratio > max_log_ratio:
-        partial = _partial_limit(limits, max_log_ratio, rule.fastest_launch_limit_share, rule)
+    elif is_confirmed and log_ratio > slower_above_log_ratio:
+        partial = _partial_limit(
+            limits, slower_above_log_ratio, rule.fastest_launch_limit_share, rule
+        )
         fastest = (
             partial
             if limits.fastest_launch_above_log_ratio is None
@@ -167,21 +170,22 @@ def decide_direction(
     return DirectionDecision(
         direction=direction,
         log_ratio=log_ratio,
-        max_log_ratio=max_log_ratio,
+        slower_above_log_ratio=slower_above_log_ratio,
         confirming_log_ratio=confirmation,
-        is_noisy=direction == 0 and (is_confirmed or log_ratio > max_log_ratio),
+        is_noisy=direction == 0 and (is_confirmed or log_ratio > slower_above_log_ratio),
     )
 
 
 def _partial_limit(
-    limits: CaseLimits, max_log_ratio: float, limit_share: float, rule: Rule
+    limits: CaseLimits, slower_above_log_ratio: float, limit_share: float, rule: Rule
 ) -> float:
     """Return the log ratio that a part of the launches of a slower case must exceed.
 
     The part is the first launches, the confirming launches or the fastest launch. The result is the
-    larger of these two values, but at most `max_log_ratio`, the limit for all launches together:
+    larger of these two values, but at most `slower_above_log_ratio`, the limit for all launches
+    together:
 
-    - `limit_share` * `max_log_ratio`
+    - `limit_share` * `slower_above_log_ratio`
     - the common shift of the case + `limit_share` * the limit of its residual
 
     `limit_share` is from 0 to 1. The common shift is the part of the log ratio that the case shares
@@ -189,5 +193,5 @@ def _partial_limit(
     neighbours in its family.
     """
     shift = limits.common_shift if rule.compares_neighbours else max(0.0, limits.common_shift)
-    partial = max(limit_share * max_log_ratio, shift + limit_share * limits.residual_limit)
-    return min(max_log_ratio, partial)
+    partial = max(limit_share * slower_above_log_ratio, shift + limit_share * limits.residual_limit)
+    return min(slower_above_log_ratio, partial)

@@ -82,7 +82,7 @@ class Assessment(SessionLimits):
         history: The sessions before this session, until `append_session` adds this session.
         directions: For each case, 1 if this session alone shows that the case is slower, -1 if
             faster, 0 if neither. None if the case seems slower and confirming launches are missing.
-        latest_sessions: This session as the latest session of the series of each subject.
+        latest_session_by_subject: This session as the latest session of the series of each subject.
         latest_losses: The loss over several sessions of each subject, after this session.
         slower_frameworks: The names of the frameworks whose cases together are slower, in this
             session or over several sessions.
@@ -93,7 +93,7 @@ class Assessment(SessionLimits):
 
     history: ReplayedHistory
     directions: Mapping[Case, int | None]
-    latest_sessions: Mapping[Case | str, LatestSession]
+    latest_session_by_subject: Mapping[Case | str, LatestSession]
     latest_losses: Mapping[Case | str, SeriesLoss]
     slower_frameworks: frozenset[str]
     recent_noisy_session_count: int
@@ -114,22 +114,24 @@ def assess_session(
         ).direction
         for case, limit in session_limits.limits.items()
     }
-    latest_sessions = _latest_sessions(history, session_limits, times_today, directions)
+    latest_session_by_subject = _find_latest_sessions(
+        history, session_limits, times_today, directions
+    )
     latest_losses = {
         subject: _loss_after_session(history.series[subject], latest_session, rule, is_noisy)
-        for subject, latest_session in latest_sessions.items()
+        for subject, latest_session in latest_session_by_subject.items()
     }
     slower = {
         name
         for name in session_limits.shared_parts
-        if latest_sessions[name].is_slower or latest_losses[name].loss_session_count
+        if latest_session_by_subject[name].is_slower or latest_losses[name].loss_session_count
     }
     return convert_to(
         Assessment,
         session_limits,
         history=history,
         directions=directions,
-        latest_sessions=latest_sessions,
+        latest_session_by_subject=latest_session_by_subject,
         latest_losses=latest_losses,
         slower_frameworks=frozenset(slower),
         recent_noisy_session_count=sum(
@@ -138,7 +140,7 @@ def assess_session(
     )
 
 
-def _latest_sessions(
+def _find_latest_sessions(
     history: ReplayedHistory,
     session_limits: SessionLimits,
     times_today: Mapping[Case, CaseTimes],
@@ -148,10 +150,10 @@ def _latest_sessions(
 
     The arguments are those of `assess_session`, and the direction of each case (see Assessment).
     """
-    latest_sessions: dict[Case | str, LatestSession] = {}
+    latest_session_by_subject: dict[Case | str, LatestSession] = {}
     for name, shared_part in session_limits.shared_parts.items():
-        log_median = shared_part.log_level + shared_part.shift_log_ratio
-        latest_sessions[name] = LatestSession(
+        log_median = shared_part.expected_log_ratio + shared_part.shift_log_ratio
+        latest_session_by_subject[name] = LatestSession(
             launches=replace(NO_LAUNCHES, log_median=log_median, log_fastest=log_median),
             residual=shared_part.shift_log_ratio,
             residual_stddev=shared_part.stddev,
@@ -163,13 +165,13 @@ def _latest_sessions(
         )
     for case, limit in session_limits.limits.items():
         is_slower = directions[case] == 1
-        level = session_limits.shared_parts[case.framework].log_level
+        level = session_limits.shared_parts[case.framework].expected_log_ratio
         shift = (
             level + limit.common_shift
             if case.framework in history.frameworks_with_shared_part
             else 0.0
         )
-        latest_sessions[case] = convert_to(
+        latest_session_by_subject[case] = convert_to(
             LatestSession,
             limit,
             launches=times_today[case].all_launches.without_shift(shift),
@@ -177,7 +179,7 @@ def _latest_sessions(
             is_slower=is_slower,
             can_begin_loss=is_slower and limit.residual > limit.residual_limit,
         )
-    return latest_sessions
+    return latest_session_by_subject
 
 
 def _loss_after_session(
@@ -341,12 +343,12 @@ def append_session(
     ) or assessment.is_noisy
     is_calm = len(changed) <= 2 and not is_unused_for_levels and not assessment.slower_frameworks
     shifts = {
-        name: assessment.latest_sessions[name].launches.log_median
+        name: assessment.latest_session_by_subject[name].launches.log_median
         for name in assessment.shared_parts
     }
     for case, times in times_today.items():
         series = history.series.setdefault(case, Series())
-        latest_session = assessment.latest_sessions.get(case)
+        latest_session = assessment.latest_session_by_subject.get(case)
         if latest_session is not None:
             is_bad = is_unused_for_levels or case.framework in assessment.slower_frameworks
             is_counted = directions[case] == 0 and not is_bad and not latest_losses[case].loss
@@ -382,7 +384,7 @@ def _append_shared_part(
     """
     series = history.series.setdefault(framework, Series())
     is_counted, launches = framework in history.frameworks_with_shared_part, NO_LAUNCHES
-    latest_session = assessment.latest_sessions.get(framework)
+    latest_session = assessment.latest_session_by_subject.get(framework)
     if latest_session is not None:
         is_counted &= not (is_unused_for_levels or framework in assessment.slower_frameworks)
         launches = latest_session.launches

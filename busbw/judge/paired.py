@@ -45,7 +45,8 @@ class PairedDecision:
         outcome: PASS, REGRESSED or IMPROVED; None if the case is undecided.
         estimate: The mean log ratio of candidate to reference at the last look; None before the
             first look.
-        max_log_ratio: The log ratio above which the case seems slower; None before the first look.
+        slower_above_log_ratio: The log ratio above which the case seems slower; None before the
+            first look.
         pair_count_at_next_look: The total number of launches of each stack that the next look
             at an undecided case needs. If the case seems slower, the next look confirms or refutes
             the loss. None if the case is decided, or after the last look.
@@ -55,7 +56,7 @@ class PairedDecision:
 
     outcome: Outcome | None
     estimate: MeanEstimate | None
-    max_log_ratio: float | None = None
+    slower_above_log_ratio: float | None = None
     pair_count_at_next_look: int | None = None
     is_suspected: bool = False
 
@@ -94,7 +95,7 @@ def decide_by_looks(
             return replace(decision, pair_count_at_next_look=count)
         estimate = _estimate_log_ratio(log_ratios[:count], prior_variance)
         limit = _log_ratio_limit(estimate, alarm, min_loss)
-        decision = replace(decision, estimate=estimate, max_log_ratio=limit)
+        decision = replace(decision, estimate=estimate, slower_above_log_ratio=limit)
         if estimate.mean > limit:
             confirmed = count + looks.confirming_pair_count
             if len(log_ratios) < confirmed:
@@ -104,7 +105,10 @@ def decide_by_looks(
             fresh = log_ratios[count:confirmed]
             if estimate.mean > limit and sum(fresh) / len(fresh) > math.log1p(min_loss):
                 return replace(
-                    decision, outcome=Outcome.REGRESSED, estimate=estimate, max_log_ratio=limit
+                    decision,
+                    outcome=Outcome.REGRESSED,
+                    estimate=estimate,
+                    slower_above_log_ratio=limit,
                 )
         elif -estimate.mean > limit:
             return replace(decision, outcome=Outcome.IMPROVED)
@@ -257,7 +261,9 @@ def _judge_outcome(
         ratio=None if estimate is None else math.exp(estimate.mean),
         ratio_interval=None if estimate is None else _ratio_interval(estimate),
         ratio_error=None if estimate is None else estimate.standard_error,
-        limit=None if decision.max_log_ratio is None else math.exp(decision.max_log_ratio),
+        limit=None
+        if decision.slower_above_log_ratio is None
+        else math.exp(decision.slower_above_log_ratio),
     )
     return Ruling(
         verdict=verdict,
@@ -335,8 +341,8 @@ def _verdict_text(
     end = {None: undecided, Outcome.REGRESSED: "confirmed"}.get(decision.outcome, "")
     limit = (
         ""
-        if decision.max_log_ratio is None
-        else f", limit {math.exp(decision.max_log_ratio):.3f} x"
+        if decision.slower_above_log_ratio is None
+        else f", limit {math.exp(decision.slower_above_log_ratio):.3f} x"
     )
     return (
         f"{times_text}, {math.exp(estimate.mean):.3f} x the interleaved reference "

@@ -37,15 +37,17 @@ class SharedPart:
     """The shared part of a framework today: how much slower all its cases together are.
 
     Attributes:
-        log_level: The expected shared part, a log ratio to the cases' levels; 0 if none is known.
-        shift_log_ratio: Today's shared part minus `log_level`; above 0 if cases are slower.
+        expected_log_ratio: The expected shared part, a log ratio to the cases' levels; 0 if none is
+            known.
+        shift_log_ratio: Today's shared part minus `expected_log_ratio`; above 0 if cases are
+            slower.
         max_shift_log_ratio: The cases together are slower if `shift_log_ratio` is above this limit.
         stddev: The standard deviation of `shift_log_ratio` while the code is unchanged.
         noise: The noise of the shared part, before `stddev_with_sessions` pools earlier sessions.
 
     """
 
-    log_level: float
+    expected_log_ratio: float
     shift_log_ratio: float
     max_shift_log_ratio: float
     stddev: float
@@ -185,13 +187,13 @@ class _Comparison:
             sum_of_squares=prior + MEDIAN_TO_MEAN_VARIANCE_RATIO * error, degrees_of_freedom=1
         ), level
 
-    def _log_ratios_of_cases(self, framework: str, shared_log_level: float) -> dict[Case, float]:
+    def _log_ratios_of_cases(self, framework: str, expected_log_ratio: float) -> dict[Case, float]:
         """Return log(time today / expected time) of each measured case of a framework.
 
-        The log of the expected time is the level of the case plus `shared_log_level`.
+        The log of the expected time is the level of the case plus `expected_log_ratio`.
         """
         return {
-            case: launches.log_median - self.expected_times[case].log_level - shared_log_level
+            case: launches.log_median - self.expected_times[case].log_level - expected_log_ratio
             for case, launches in self.launches.items()
             if case.framework == framework
         }
@@ -224,7 +226,7 @@ class _Comparison:
         additional_variance *= 1 + 1 / self.history.session_count
         limit = self.rule.shared_sigmas * math.sqrt(stddev**2 + additional_variance / count)
         return SharedPart(
-            log_level=expected.log_level,
+            expected_log_ratio=expected.log_level,
             shift_log_ratio=median(
                 inside if len(inside) >= self.rule.min_shared_case_count else log_ratios.values()
             ),
@@ -280,7 +282,7 @@ class _Comparison:
         rule, residuals = self.rule, list[float]()
         for framework in self.frameworks:
             shared_part = self.compute_shared_part(framework)
-            log_ratios = self._log_ratios_of_cases(framework, shared_part.log_level)
+            log_ratios = self._log_ratios_of_cases(framework, shared_part.expected_log_ratio)
             for case, shift in self._common_shifts(
                 framework, shared_part.shift_log_ratio, log_ratios
             ).items():
@@ -325,11 +327,11 @@ class _Comparison:
 
         `shared_part` is the shared part of the framework today.
         """
-        ratios = self._log_ratios_of_cases(framework, shared_part.log_level)
+        ratios = self._log_ratios_of_cases(framework, shared_part.expected_log_ratio)
         fastest_ratios = {
             case: self.launches[case].log_fastest
             - self.expected_times[case].log_fastest
-            - shared_part.log_level
+            - shared_part.expected_log_ratio
             for case in ratios
             if self.rule.compares_neighbours
             and framework in self.history.frameworks_with_shared_part
@@ -384,8 +386,8 @@ class _Comparison:
         return CaseLimits(
             expected_time=replace(
                 expected,
-                log_level=expected.log_level + shared_part.log_level,
-                log_fastest=expected.log_fastest + shared_part.log_level,
+                log_level=expected.log_level + shared_part.expected_log_ratio,
+                log_fastest=expected.log_fastest + shared_part.expected_log_ratio,
             ),
             slower_above_log_ratio=limit_above(common_shift),
             faster_below_log_ratio=-limit_above(-common_shift),

@@ -35,7 +35,7 @@ from .config import (
 # The names of attributes that a report of pytest gets: the outcome of its case, whether pytest's
 # last line leaves the report out, and whether the section of busbw shows its failure.
 OUTCOME_ATTRIBUTE = "busbw_outcome"
-UNCOUNTED_ATTRIBUTE = "busbw_uncounted"
+EXCLUDED_FROM_COUNTS_ATTRIBUTE = "busbw_uncounted"
 SHOWN_ATTRIBUTE = "busbw_shown"
 
 # How much of an error's first line is shown.
@@ -217,7 +217,9 @@ def pytest_runtest_makereport(
     attributes[SHOWN_ATTRIBUTE] = verdict.failed
     if isinstance(verdict, SessionVerdict):
         # Failed cases are counted one by one, so the session that fails with them is not counted.
-        attributes[UNCOUNTED_ATTRIBUTE] = report.passed or verdict.outcome is SessionOutcome.FAILED
+        attributes[EXCLUDED_FROM_COUNTS_ATTRIBUTE] = (
+            report.passed or verdict.outcome is SessionOutcome.FAILED
+        )
     elif verdict.failed:
         report.outcome = "failed"
         report.longrepr = verdict.explain()
@@ -247,7 +249,7 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, Any] 
     its color. Returns None for a report without a case.
     """
     name = getattr(report, OUTCOME_ATTRIBUTE, "")
-    is_uncounted = getattr(report, UNCOUNTED_ATTRIBUTE, False)
+    is_uncounted = getattr(report, EXCLUDED_FROM_COUNTS_ATTRIBUTE, False)
     if report.when != "call" or not (is_uncounted or name in _CATEGORIES):
         return None
     letter, color = _STYLES[report.outcome]

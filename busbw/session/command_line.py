@@ -66,7 +66,7 @@ def read_options(
     values = _option_values(words, settings or {})
     values["baselines"] = _checked_baselines_folder(root, values)
     values["history"] = _checked_history_folder(root, values)
-    values["outputs"] = _checked_outputs(values)
+    values["outputs"] = _parse_output_paths(values)
     values |= _framework_fields(values)
     values |= _rank_fields(values)
     # `values` keeps the options of extensions: the transport of --hosts reads some of them later.
@@ -175,7 +175,7 @@ def _checked_history_folder(root: Path, values: Mapping[str, Any]) -> Path | Non
     return path
 
 
-def _checked_outputs(values: Mapping[str, Any]) -> dict[str, Path]:
+def _parse_output_paths(values: Mapping[str, Any]) -> dict[str, Path]:
     """Return the paths of the files that a session writes, by the name of the option for each file.
 
     `values` maps the names of options to their values; options without a value are missing. Raises

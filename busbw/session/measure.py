@@ -225,7 +225,8 @@ class _Measurer:
 
         With --launches=auto each case is measured in a single launch. A case is measured in the
         other planned launches only if the history and the first launch do not decide the case, or
-        if the case is drawn at random.
+        if the case is drawn at random. Cases are drawn only for a rule that needs to know how the
+        launches of a case differ.
         """
         resolved_session, cases = self._resolved, tuple(self.schedule.cases)
         if resolved_session.options.launches:
@@ -234,11 +235,9 @@ class _Measurer:
         self.schedule.run_rounds(cases, 1)
         decided = find_decided_cases(self.measured_so_far())
         chance = random.Random(resolved_session.plan.seed)
-        more = [
-            case
-            for case in cases
-            if case not in decided or chance.random() < AUTO_RANDOM_CASE_SHARE
-        ]
+        needs_variance = resolved_session.policy.rule.max_launch_degrees_of_freedom > 0
+        share = AUTO_RANDOM_CASE_SHARE if needs_variance else 0.0
+        more = [case for case in cases if case not in decided or chance.random() < share]
         self._needed_launch_counts |= dict.fromkeys(set(cases) - set(more), 1)
         if more:
             self.schedule.run_rounds(more, resolved_session.plan.launches - 1)
@@ -278,10 +277,10 @@ class _Measurer:
             names = ", ".join(shorten_list([spec.id for spec in specs], 3, "case"))
             waiting = f"waiting {math.ceil(wait_s)} s, then " if wait_s else ""
             self._display.write_line(f"busbw: {waiting}{plural(rounds, 'more launch')} of {names}")
-            time.sleep(wait_s)
             waited_s += wait_s
+            # The workers start while the suspected case waits.
             self.schedule.run_rounds(
-                tuple(dict.fromkeys(jobs[spec].case for spec in specs)), rounds
+                tuple(dict.fromkeys(jobs[spec].case for spec in specs)), rounds, end_s
             )
 
 

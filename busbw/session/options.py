@@ -27,13 +27,13 @@ DEFAULT_PAYLOADS = "1K:1024M"
 
 _STRATEGIES = dict.fromkeys(name for f in FRAMEWORKS.values() for name in f.strategies)
 # Options that change baselines.
-_BASELINE_OPTIONS = ("update_baselines", "prune_baselines")
+_BASELINE_WRITING_OPTIONS = ("update_baselines", "prune_baselines")
 
 # The common part of the declarations of options that interleave a reference stack.
 _INTERLEAVING_DECLARATION: dict[str, Any] = {
     "group": COMPARE_GROUP,
     "action": "append",
-    "excludes": (*_BASELINE_OPTIONS, "fail_above"),
+    "excludes": (*_BASELINE_WRITING_OPTIONS, "fail_above"),
     "exclusion_reason": "which compares with another stack and not with baselines",
 }
 
@@ -245,7 +245,7 @@ class Options(GridOptions):
         group=COMPARE_GROUP,
         metavar="WHAT",
         type=option.parse_injection,
-        excludes=_BASELINE_OPTIONS,
+        excludes=_BASELINE_WRITING_OPTIONS,
         exclusion_reason="whose times are no baselines",
     )
     case_timeout: float = _declare_option(

@@ -29,7 +29,7 @@ from busbw.history.files import (
     HistoryLine,
     SeriesKey,
     comparable_sessions,
-    read_acknowledged,
+    read_acknowledged_changes,
     read_folder,
 )
 from busbw.judge.levels import EarlierSessions, StoredTimes, build_levels
@@ -223,7 +223,7 @@ def _read_earlier_sessions(
     for baseline in baselines:
         path = baseline_path(options.baselines, key, baseline.case)
         _check_not_in_future(collected_session, path, baseline.records)
-    known_changes = read_acknowledged(options.baselines)
+    known_changes = read_acknowledged_changes(options.baselines)
     stored_times = [
         StoredTimes(
             baselines=[baseline for baseline in several if not baseline.is_out_of_memory],

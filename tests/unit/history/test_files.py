@@ -13,7 +13,7 @@ from busbw.history.files import (
     AcknowledgedChange,
     HistoryError,
     append_lines,
-    read_acknowledged,
+    read_acknowledged_changes,
     read_all_machines,
     read_folder,
 )
@@ -193,7 +193,7 @@ reason = "new driver"
 
 def _read(folder: Path, text: str) -> tuple[AcknowledgedChange, ...]:
     (folder / "acknowledged.toml").write_text(text)
-    return read_acknowledged(folder)
+    return read_acknowledged_changes(folder)
 
 
 def test_an_acknowledged_change_applies_to_all_cases_and_machines_that_match_its_patterns(
@@ -210,7 +210,7 @@ def test_an_acknowledged_change_applies_to_all_cases_and_machines_that_match_its
 def test_a_missing_or_empty_file_of_acknowledged_changes_acknowledges_no_change(
     tmp_path: Path,
 ) -> None:
-    assert read_acknowledged(tmp_path) == () and _read(tmp_path, "") == ()
+    assert read_acknowledged_changes(tmp_path) == () and _read(tmp_path, "") == ()
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ def decide_all(
     levels: EarlierSessions,
     today: StoredSession,
     policy: Policy,
-    max_log_ratio: float | None = None,
+    slower_above_log_ratio: float | None = None,
 ) -> dict[Case, DirectionDecision]:
     """Decide every case of today, of which three launches were planned; the others confirm."""
     today_s = today.times_s
@@ -132,7 +132,11 @@ def decide_all(
         for case, limit in levels.assess_session(
             times_s, policy, planned_launch_count=3
         ).limits.items():
-            most = limit.slower_above_log_ratio if max_log_ratio is None else max_log_ratio
+            most = (
+                limit.slower_above_log_ratio
+                if slower_above_log_ratio is None
+                else slower_above_log_ratio
+            )
             times = CaseTimes.split(times_s[case], policy.rule, 3)
             decisions[case] = decide_direction(times, limit, policy.rule, most)
         undecided = [

@@ -231,7 +231,7 @@ def test_a_comparison_of_two_stacks_is_decided_or_needs_more_launches_until_the_
     )
     is_before_first_look = len(shifts) < 6
     assert (decision.estimate is None) is is_before_first_look
-    assert (decision.max_log_ratio is None) is is_before_first_look
+    assert (decision.slower_above_log_ratio is None) is is_before_first_look
 
 
 def test_the_mean_log_ratio_of_a_regression_between_two_stacks_is_above_its_limit() -> None:
@@ -241,8 +241,8 @@ def test_the_mean_log_ratio_of_a_regression_between_two_stacks_is_above_its_limi
         shifts = [source.gauss(0.05, 0.03) for _ in range(15)]
         decision = _decided(*shifts)
         if decision.outcome is Outcome.REGRESSED:
-            assert decision.estimate is not None and decision.max_log_ratio is not None
-            assert decision.estimate.mean > decision.max_log_ratio
+            assert decision.estimate is not None and decision.slower_above_log_ratio is not None
+            assert decision.estimate.mean > decision.slower_above_log_ratio
             called += 1
     assert called > 50
 
@@ -257,9 +257,9 @@ def test_a_candidate_that_is_slower_only_in_its_first_launches_has_not_regressed
 def test_a_candidate_that_is_slower_in_first_and_additional_launches_has_regressed() -> None:
     decision = _decided(*[SLOWER, SLOWER + 0.01] * 4, SLOWER)
     assert Outcome.REGRESSED is decision.outcome
-    assert decision.max_log_ratio is not None and decision.estimate is not None
+    assert decision.slower_above_log_ratio is not None and decision.estimate is not None
     assert decision.estimate.degrees_of_freedom == 8
-    assert decision.estimate.mean > decision.max_log_ratio >= math.log1p(LOOKS.min_loss)
+    assert decision.estimate.mean > decision.slower_above_log_ratio >= math.log1p(LOOKS.min_loss)
 
 
 def test_a_candidate_that_is_not_slower_in_additional_launches_is_no_longer_suspected() -> None:
@@ -284,8 +284,8 @@ def test_the_limit_in_a_comparison_of_two_stacks_grows_with_the_number_of_cases(
     shifts = [0.03, 0.05, 0.04, 0.06, 0.02, 0.05]
     alone = decide_by_looks(shifts, LOOKS, case_count=1, min_loss=0.02)
     among = decide_by_looks(shifts, LOOKS, case_count=1000, min_loss=0.02)
-    assert alone.max_log_ratio is not None and among.max_log_ratio is not None
-    assert alone.max_log_ratio < among.max_log_ratio
+    assert alone.slower_above_log_ratio is not None and among.slower_above_log_ratio is not None
+    assert alone.slower_above_log_ratio < among.slower_above_log_ratio
 
 
 def _six_shifts(deviation: float) -> list[float]:
@@ -328,8 +328,8 @@ def test_the_noise_estimate_of_other_cases_lowers_the_limit_in_a_comparison_of_t
     prior = Variance(value=0.03**2, degrees_of_freedom=20.0)
     alone = decide_by_looks(shifts, LOOKS, case_count=42, min_loss=0.02)
     among = decide_by_looks(shifts, LOOKS, case_count=42, min_loss=0.02, prior_variance=prior)
-    assert alone.max_log_ratio is not None and among.max_log_ratio is not None
-    assert among.max_log_ratio < alone.max_log_ratio / 2
+    assert alone.slower_above_log_ratio is not None and among.slower_above_log_ratio is not None
+    assert among.slower_above_log_ratio < alone.slower_above_log_ratio / 2
     assert (alone.is_suspected, among.is_suspected) == (False, True)
 
 

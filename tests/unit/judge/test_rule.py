@@ -117,12 +117,16 @@ def test_a_limit_that_the_user_sets_replaces_the_computed_limit() -> None:
     device = Device(seed=1)
     earlier, slow = levels(device.sessions(4), TPU), device.cases[3]
     today = device.session(4, {slow: 1.3}, launches=6)
-    assert decide_all(earlier, today, TPU, max_log_ratio=math.log(1.25))[slow].direction == 1
-    assert decide_all(earlier, today, TPU, max_log_ratio=math.log(1.35))[slow].direction == 0
     assert (
-        decide_all(earlier, device.session(5, launches=6), TPU, max_log_ratio=math.log(1.0001))[
-            slow
-        ].max_log_ratio
+        decide_all(earlier, today, TPU, slower_above_log_ratio=math.log(1.25))[slow].direction == 1
+    )
+    assert (
+        decide_all(earlier, today, TPU, slower_above_log_ratio=math.log(1.35))[slow].direction == 0
+    )
+    assert (
+        decide_all(
+            earlier, device.session(5, launches=6), TPU, slower_above_log_ratio=math.log(1.0001)
+        )[slow].slower_above_log_ratio
         < 0.01
     )
 

@@ -173,7 +173,7 @@ def _shared(ratio: float, limit: float) -> SharedPart:
     off = math.log(ratio)
     noise = SessionNoise(sum_of_squares=1.0, degrees_of_freedom=1.0)
     return SharedPart(
-        log_level=0.0,
+        expected_log_ratio=0.0,
         shift_log_ratio=off,
         max_shift_log_ratio=math.log(limit),
         stddev=0.01,
