@@ -180,13 +180,13 @@ def _differences(
     product, frameworks = judged.assessment, list(judged.assessment.shared_parts)
     odd = [
         deviation_of_accepted_session(
-            history.series[case], product.latest_sessions[case], history.rule
+            history.series[case], product.latest_session_by_subject[case], history.rule
         )
         for case in cases
     ]
     shared_odd = [
         deviation_of_accepted_session(
-            history.series[name], product.latest_sessions[name], history.rule
+            history.series[name], product.latest_session_by_subject[name], history.rule
         )
         for name in frameworks
     ]

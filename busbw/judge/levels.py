@@ -387,7 +387,7 @@ def odd_accepted_log_ratios(assessment: Assessment) -> dict[Case | str, float]:
         name: deviation_of_accepted_session(
             assessment.history.series[name], latest_session, assessment.history.rule
         )
-        for name, latest_session in assessment.latest_sessions.items()
+        for name, latest_session in assessment.latest_session_by_subject.items()
     }
     return {name: odd for name, odd in deviations.items() if odd}
 
