@@ -36,12 +36,14 @@ Ratio = Callable[[int], float]
 class DailySessions:
     """Sessions of 21 payloads a day apart; sessions and launches differ by 0.5 %."""
 
-    def __init__(self, folder: Folder, seed: int) -> None:
+    def __init__(self, folder: Folder, seed: int, **machine: object) -> None:
+        """Use the quiet machine, except for the values `machine` of its script."""
         self._folder, self._random = folder, random.Random(seed)
+        self._machine = {**QUIET, **machine}
 
     def night(self, ratio: Ratio, *options: str) -> dict[str, Any]:
         """Run a session, let a day go by, and return its --results with its exit code."""
-        self._folder.script(**QUIET, cases=list(self._cases(ratio)))
+        self._folder.script(**self._machine, cases=list(self._cases(ratio)))
         path = self._folder.path / "night.json"
         usual = ("--payloads=1K:1024M", "--launches=auto", "--history=history", f"--results={path}")
         code, text = self._folder.ended(*usual, *options)
@@ -153,3 +155,13 @@ def test_a_single_launch_decides_most_cases_if_the_history_has_five_sessions(
     assert all(list(_launches(night).values()).count(1) > 10 for night in (few, slow))
     assert (few["exit_code"], _payloads_with(slow, "REGRESSED")) == (0, {MIB})
     assert _launches(slow)[MIB] == 6 and _launches(nights.night(lambda _: 1.0))[MIB] >= 3
+
+
+@pytest.mark.exhaustive
+def test_a_cpu_measures_no_case_drawn_at_random_in_more_launches(folder: Folder) -> None:
+    nights = DailySessions(folder, 5, device="cpu", clocks=["host"])
+    nights.night(lambda _: 1.0, "--update-baselines")
+    for _ in range(4):
+        nights.night(lambda _: 1.0)
+    few = [_launches(nights.night(lambda _: 1.0)) for _ in range(4)]
+    assert few == [dict.fromkeys(SIZES, 1)] * 4

@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from busbw.driver import schedules
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.group import Group
@@ -150,6 +152,21 @@ def test_a_worker_of_a_launch_ends_only_when_the_worker_of_the_next_launch_is_re
     assert events == order
     assert alive == [1, 1, 1]
     assert not processes(bundle.path)
+
+
+def test_the_first_worker_is_ready_before_the_moment_at_which_measuring_begins(
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[str] = []
+    running = make_schedule(
+        Executor(Watched(bundle, lambda worker, event: events.append(event))), keyed(case(1024))
+    )
+    clock = SimpleNamespace(
+        monotonic=lambda: 5.0, sleep=lambda wait_s: events.append(f"sleep {wait_s:g} s")
+    )
+    monkeypatch.setattr(schedules, "time", clock)
+    running.run_rounds(tuple(running.cases), 1, begin_s=60.0)
+    assert events == ["start", "listen", "sleep 55 s", "measure", "end"]
 
 
 SMALL_CASES = [case(size) for size in SMALL]
