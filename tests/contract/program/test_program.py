@@ -124,9 +124,7 @@ def test_a_user_program_fails_if_the_compiler_returns_a_text_that_is_no_hlo(fold
     ("options", "sentence"),
     sweep(
         [
-            (["--program=train.py:stpe"], "--program: train.py: there is no function 'stpe'"),
             (["--program=train.py"], "expected FILE.py:FUNCTION or MODULE:FUNCTION"),
-            (["--program=gone.py:step"], "--program: gone.py: there is no such file"),
             (["--program=a-b:step"], "expected FILE.py:FUNCTION"),
             (["--program=train:1"], "expected FILE.py:FUNCTION"),
         ],
@@ -148,7 +146,7 @@ def test_two_user_programs_of_the_same_name_are_a_usage_error(folder: Folder) ->
     ran = compiled(
         folder, "--program=one/train.py:step", "--program=two/train.py:step", exit_code=4
     )
-    assert "one/train.py:step and two/train.py:step would both be called train-step" in ran.sentence
+    assert "the same name: one/train.py:step, two/train.py:step" in ran.sentence
 
 
 @pytest.mark.parametrize(
