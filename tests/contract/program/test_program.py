@@ -36,10 +36,10 @@ def test_a_compiled_user_program_has_a_row_with_a_source_line_for_each_collectiv
     assert "v5e:2x4: fake program train-step, 8 ranks by fake 1" in ran.text
     rows = [" ".join(line.split()) for line in ran.text.splitlines()]
     assert "program/steps.py:76" in ran.text
-    assert [row.rpartition(" ")[0] for row in rows if row.startswith("all-reduce")] == [
-        "all-reduce float32 4194308 data (4) 1 per step 6.0 MiB synchronous",
-        "all-reduce float32 256K model (2) 1 per step 256.0 KiB synchronous",
-        "all-reduce bfloat16 128K model (2) 2 per step 256.0 KiB synchronous",
+    assert [row.partition(" program/")[0] for row in rows if row.startswith("all-reduce")] == [
+        "all-reduce float32 4194308 along data 4 1 per step 6.0 MiB synchronous",
+        "all-reduce float32 256K along model 2 1 per step 256.0 KiB synchronous",
+        "all-reduce bfloat16 128K along model 2 2 per step 256.0 KiB synchronous",
     ]
     assert "a step: 4.5 MiB of payloads, 6.5 MiB over each rank's link in rings" in ran.text
 
