@@ -250,7 +250,7 @@ FORBIDDEN = [
     ("busbw/worker/backends/values.py", "from jax import numpy"),
     ("busbw/worker/host.py", "import pynvml"),
     ("busbw/worker/backends/jaxish.py", "import jax"),
-    ("busbw/extensions/program/worker_inventory.py", "import jaxlib"),
+    ("busbw/extensions/program/worker.py", "import jaxlib"),
     ("busbw/worker/backends/tensorflow/nets.py", "import jax.numpy as jnp"),
     ("busbw/worker/backends/jax/collective.py", "import tensorflow as tf"),
     ("busbw/worker/backends/framework.py", "from tensorflow import distribute"),

@@ -17,8 +17,7 @@ import jax
 from jax.experimental import topologies
 
 from busbw.extensions.program import worker_jax as program_jax
-from busbw.extensions.program.worker import compile_error
-from busbw.extensions.program.worker_inventory import mesh_in_stablehlo
+from busbw.extensions.program.worker import compile_error, mesh_in_stablehlo
 from busbw.model.case import Case
 from busbw.model.words import DeviceClass, FailureKind
 from busbw.worker import process

@@ -1,6 +1,6 @@
 """The collectives of a user's own program (`--program`): they are listed, measured and compared.
 
-A worker compiles the program, and `worker_inventory` reads its collectives from the optimized HLO.
+A worker compiles the program, and `worker` reads its collectives from the optimized HLO.
 `mode` measures each collective by itself. `mode` also reads files of optimized HLO, for which no
 worker is needed. With `--topology` the extension `compiled` compares the collectives with the
 stored collectives of the same program.

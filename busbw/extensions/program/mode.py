@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from busbw import storage, wire
+from busbw import storage
 from busbw.collectives import COLLECTIVES, REDUCE_OPS
 from busbw.collectives.base import DTYPES
 from busbw.driver.executor import Executor
@@ -29,7 +27,7 @@ from busbw.session.options import Options
 from busbw.session.state import CollectedSession, JudgedSession
 
 from .options import is_hlo_file, program_name, program_sources
-from .worker_inventory import check_complete, collectives_in_hlo, is_scheduled, ranks_in_head
+from .worker import check_complete, collectives_in_hlo
 from .worker_values import (
     CONSECUTIVE,
     STRIDED,
@@ -46,18 +44,33 @@ class ProgramCases:
 
     Attributes:
         name: The name of the program, such as ``train-step``.
-        collectives_by_spec: Maps each case to the collective that the case measures. Its `times`
-            counts all runs of such collectives in a step.
-        notes: Sentences on the collectives that are measured with another dtype, or not at all.
-        unmeasured_names: The names of the collectives that move data but are not measured, each
-            with the number of its runs in a step.
+        uses_by_spec: Maps each case to the collectives whose time the case measures.
+        omissions: Maps each collective that cannot be measured to a sentence with the reason.
 
     """
 
     name: str
-    collectives_by_spec: Mapping[CaseSpec, CollectiveUse]
-    notes: tuple[str, ...]
-    unmeasured_names: tuple[str, ...] = ()
+    uses_by_spec: Mapping[CaseSpec, Sequence[CollectiveUse]]
+    omissions: Mapping[CollectiveUse, str]
+
+    def count_runs(self, spec: CaseSpec) -> int:
+        """Return how often a step runs collectives whose time the case `spec` measures."""
+        return sum(use.times for use in self.uses_by_spec[spec])
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The number of collectives, and those measured with another dtype or not at all."""
+        runs = plural(sum(map(self.count_runs, self.uses_by_spec)), "collective")
+        converted = [
+            f"measured: {use.name}: as {spec.dtype}, which moves the same bytes"
+            for spec, uses in self.uses_by_spec.items()
+            for use in uses
+            if use.dtype != spec.dtype
+        ]
+        return (
+            f"{runs} per step in {plural(len(self.uses_by_spec), 'case')}",
+            *dict.fromkeys((*self.omissions.values(), *converted)),
+        )
 
     def communication_text(self, verdicts: Mapping[CaseSpec, Verdict]) -> str:
         """Return a sentence on the total time of all measured collectives in a step.
@@ -67,22 +80,22 @@ class ProgramCases:
         the collectives that are not measured. If a case of the program has no time in `verdicts`,
         the sentence only says that the total is unknown.
         """
-        name = f"communication of {self.name}"
         seconds = {
-            spec: verdict.now.median_s * self.collectives_by_spec[spec].times
+            spec: verdict.now.median_s * self.count_runs(spec)
             for spec, verdict in verdicts.items()
-            if spec in self.collectives_by_spec and verdict.now is not None
+            if spec in self.uses_by_spec and verdict.now is not None
         }
-        if len(seconds) < len(self.collectives_by_spec):
-            missing = plural(len(self.collectives_by_spec) - len(seconds), "case")
-            return f"{name}: unknown, {missing} without a time"
+        if len(seconds) < len(self.uses_by_spec):
+            return f"communication of {self.name}: unknown, because a case has no time"
         total_s, longest = sum(seconds.values()), max(seconds, key=seconds.__getitem__)
+        # A group of a single rank moves nothing.
+        omitted = [f"{use.name} x {use.times}" for use in self.omissions if use.ranks != 1]
         return (
-            f"{name}: {seconds_text(total_s, 3)} a step: "
-            f"{self.collectives_by_spec[longest].name} x {self.collectives_by_spec[longest].times} "
+            f"communication of {self.name}: {seconds_text(total_s, 3)} a step: "
+            f"{self.uses_by_spec[longest][0].name} x {self.count_runs(longest)} "
             f"is {seconds[longest] / total_s:.2f} of it; "
             f"each collective alone, with nothing that hides it"
-            + (f"; left out: {', '.join(self.unmeasured_names)}" if self.unmeasured_names else "")
+            + (f"; left out: {', '.join(omitted)}" if omitted else "")
         )
 
 
@@ -91,21 +104,14 @@ def mode_of(options: Options) -> run.Mode | None:
 
     Raises UsageError if a program cannot be compiled or read, or has no collective to measure.
     """
-    sources = program_sources(options)
-    if not sources:
+    programs = [cases_of_program(options, source) for source in program_sources(options)]
+    if not programs:
         return None
-    programs = [cases_of_program(options, source) for source in sources]
+    specs = tuple(dict.fromkeys(spec for program in programs for spec in program.uses_by_spec))
     return replace(
         run.measuring_mode(options),
-        select_specs=partial(_select_specs, programs),
+        select_specs=lambda _: specs,
         run_cases=partial(_measure_programs, programs),
-    )
-
-
-def _select_specs(programs: Sequence[ProgramCases], options: Options) -> tuple[CaseSpec, ...]:
-    """Return the cases of all programs, each case once."""
-    return tuple(
-        dict.fromkeys(spec for program in programs for spec in program.collectives_by_spec)
     )
 
 
@@ -117,9 +123,7 @@ def _measure_programs(
 ) -> JudgedSession:
     """Show the collectives of the programs, measure and judge them, and add up their times."""
     for program in programs:
-        total = plural(sum(use.times for use in program.collectives_by_spec.values()), "collective")
-        summary = f"{total} per step in {plural(len(program.collectives_by_spec), 'case')}"
-        for text in (summary, *program.notes):
+        for text in program.notes:
             display.write_line(f"busbw program: {program.name}: {text}")
     judged_session = run.measure_and_judge(collected_session, executor, display)
     for program in programs:
@@ -134,59 +138,35 @@ def cases_of_program(options: Options, source: str) -> ProgramCases:
     HLO. Raises UsageError if the program cannot be compiled or read, or has no collective to
     measure.
     """
-    collectives_by_spec = dict[CaseSpec, CollectiveUse]()
-    notes = list[str]()
-    unmeasured_names = list[str]()
     program = collectives_of_program(options, source)
+    uses_by_spec: dict[CaseSpec, list[CollectiveUse]] = {}
+    omissions: dict[CollectiveUse, str] = {}
     for use in program.uses:
         try:
             spec = spec_of_collective(
                 use, program.mesh, framework=options.frameworks[0], clock=options.clock
             )
+            uses_by_spec.setdefault(spec, []).append(use)
         except GridError as error:
-            notes.append(f"not measured: {use.name}, {use.times_text}: {error}")
-            unmeasured_names += [f"{use.name} x {use.times}"] if use.ranks != 1 else []
-            continue
-        times = (
-            collectives_by_spec[spec].times + use.times
-            if spec in collectives_by_spec
-            else use.times
-        )
-        collectives_by_spec[spec] = replace(collectives_by_spec.get(spec, use), times=times)
-        if spec.dtype != use.dtype:
-            notes.append(f"measured: {use.name}: as {spec.dtype}, which moves the same bytes")
-    if not collectives_by_spec:
-        reasons = "; ".join(notes) or "it has no collective"
+            omissions[use] = f"not measured: {use.name}, {use.times_text}: {error}"
+    if not uses_by_spec:
+        reasons = "; ".join(omissions.values()) or "it has no collective"
         raise UsageError(f"--program={source}: nothing of it can be measured: {reasons}")
-    return ProgramCases(
-        name=program_name(source),
-        collectives_by_spec=collectives_by_spec,
-        notes=tuple(dict.fromkeys(notes)),
-        unmeasured_names=tuple(unmeasured_names),
-    )
+    return ProgramCases(name=program_name(source), uses_by_spec=uses_by_spec, omissions=omissions)
 
 
 def collectives_of_program(options: Options, source: str) -> ProgramCollectives:
     """Return the collectives of the program `source`, read from its optimized HLO.
 
-    `source` is a value of --program: a function such as ``train.py:step``, or a file of optimized
-    HLO. Raises UsageError if the program cannot be compiled or read.
-    """
-    if not is_hlo_file(source):
-        return _collectives_of_function(options, source)
-    with as_usage_error(ProgramError, storage.InputError, where=f"{source}: "):
-        return ProgramCollectives(uses=read_hlo_file(Path(source), options.ranks))
-
-
-def _collectives_of_function(options: Options, source: str) -> ProgramCollectives:
-    """Return the collectives of a program that a function makes, compiled by workers.
-
-    The workers call the function `source` with the devices. Raises UsageError if the workers do not
+    `source` is a value of --program: a function such as ``train.py:step``, which workers call with
+    their devices and compile, or a file of optimized HLO. Raises UsageError if the workers do not
     start, or if the program cannot be compiled or read.
     """
-    framework = options.frameworks[0]
+    if is_hlo_file(source):
+        with as_usage_error(ProgramError, storage.InputError, where=f"{source}: "):
+            return ProgramCollectives(uses=read_hlo_file(Path(source), options.ranks))
     worker_spec = machine.worker_spec_of(
-        options, framework, Side.CANDIDATE, device=options.device, ranks=options.ranks
+        options, options.frameworks[0], Side.CANDIDATE, device=options.device, ranks=options.ranks
     )
     place, _, function = source.rpartition(":")
     # A worker on another host runs in another folder.
@@ -219,42 +199,11 @@ def spec_of_collective(
     `mesh` maps the axis names of the program's mesh to their extents. Raises GridError, with the
     reason as its message, if busbw cannot measure the collective.
     """
-    dtype = _dtype_to_measure(use, len(mesh))
-    if use.axes in (CONSECUTIVE, STRIDED):
-        extents = {"": use.groups, use.axes: use.ranks}
-        mesh = extents if use.axes == CONSECUTIVE else dict(reversed(extents.items()))
-    letters = dict(zip(mesh, LETTER_AXES))
-    has_axes = bool(use.axes) and math.prod(mesh.values()) > use.ranks
-    axes = "".join(letters[name] for name in use.axes.split(",") if has_axes)
-    spec = CaseSpec(
-        framework=framework,
-        payload_bytes=use.payload_bytes,
-        collective=use.kind,
-        reduce_op=use.reduce_op or "none",
-        placement=COLLECTIVES[use.kind].placements[0],
-        axes=axes,
-        dtype=dtype,
-        ranks=use.ranks * use.groups,
-        mesh="x".join(map(str, mesh.values())) if has_axes else "",
-        clock=clock,
-    )
-    check_equal_blocks(spec, use.ranks * use.groups)
-    return spec
-
-
-def _dtype_to_measure(use: CollectiveUse, axis_count: int) -> str:
-    """Return the name of the dtype with which to measure the collective `use`.
-
-    A collective that only moves data is measured as float32 if busbw does not support its dtype.
-    `axis_count` is the number of axes of the program's mesh. Raises GridError if busbw cannot
-    measure the collective for any reason; the message is the reason.
-    """
-    collective = COLLECTIVES.get(use.kind)
-    if collective is None:
-        raise GridError("busbw has no such collective")
+    reduce_ops = COLLECTIVES[use.kind].reduce_ops if use.kind in COLLECTIVES else ()
     # A collective that only moves data takes the same time with every dtype of the same bytes.
-    dtype = use.dtype if use.dtype in DTYPES or collective.reduce_ops else "float32"
+    dtype = use.dtype if use.dtype in DTYPES or reduce_ops else "float32"
     reasons = {
+        "busbw has no such collective": use.kind not in COLLECTIVES,
         "its payload is not known": not use.payload_bytes,
         "a group of one rank moves nothing": use.ranks == 1,
         "how often it runs depends on data": use.per_iteration,
@@ -262,9 +211,8 @@ def _dtype_to_measure(use: CollectiveUse, axis_count: int) -> str:
             dtype not in DTYPES
         ),
         f"its reduce op is none of {', '.join(REDUCE_OPS)}": (
-            collective.reduce_ops and use.reduce_op not in REDUCE_OPS
+            reduce_ops and use.reduce_op not in REDUCE_OPS
         ),
-        f"its mesh has more than {len(LETTER_AXES)} axes": axis_count > len(LETTER_AXES),
         "its groups are no axes of a mesh, or no rings along one": (
             not use.groups or (not use.axes and use.groups > 1)
         ),
@@ -272,11 +220,26 @@ def _dtype_to_measure(use: CollectiveUse, axis_count: int) -> str:
     for reason, is_true in reasons.items():
         if is_true:
             raise GridError(reason)
-    return dtype
-
-
-_GROUPS_OR_PAIRS_PATTERN = re.compile(r"(?:replica_groups|source_target_pairs)=\{(\{[\d,{}]*\})\}")
-_RANK_PATTERN = re.compile(r"\d+")
+    meshes_by_layout = {
+        CONSECUTIVE: {"": use.groups, CONSECUTIVE: use.ranks},
+        STRIDED: {STRIDED: use.ranks, "": use.groups},
+    }
+    mesh = meshes_by_layout.get(use.axes, mesh) if use.groups > 1 else {}
+    axes = use.axes.split(",")
+    spec = CaseSpec(
+        framework=framework,
+        payload_bytes=use.payload_bytes,
+        collective=use.kind,
+        reduce_op=use.reduce_op or "none",
+        placement=COLLECTIVES[use.kind].placements[0],
+        axes="".join(letter for axis, letter in zip(mesh, LETTER_AXES) if axis in axes),
+        dtype=dtype,
+        ranks=use.ranks * use.groups,
+        mesh="x".join(map(str, mesh.values())),
+        clock=clock,
+    )
+    check_equal_blocks(spec, use.ranks * use.groups)
+    return spec
 
 
 def read_hlo_file(path: Path, ranks: int | None = None) -> CollectiveUses:
@@ -291,41 +254,23 @@ def read_hlo_file(path: Path, ranks: int | None = None) -> CollectiveUses:
 
     Raises:
         InputError: The file cannot be read.
-        ProgramError: The file is not optimized HLO, is incomplete, contains several programs, or is
-            compiled for another number of ranks.
+        ProgramError: The file is no optimized HLO of a single program, it is damaged, or it is not
+            for `ranks` ranks.
 
     """
-    # Editors on Windows write a byte order mark first, and end lines with two characters.
-    content = storage.gunzip(storage.read(path))
-    text = content.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
-    conflict = wire.git_leftover_text(content)
-    if conflict:
-        raise ProgramError(f"line {conflict}")
+    text = storage.gunzip(storage.read(path)).decode(errors="replace")
     head = text.partition("\n")[0]
-    if not head.startswith("HloModule ") or not is_scheduled(head):
+    # The compiler writes whether instructions are scheduled before any text of the user.
+    is_scheduled = "is_scheduled=true" in head.partition('"')[0]
+    if not head.startswith("HloModule ") or not is_scheduled or "\nHloModule " in text:
         raise ProgramError(
-            f"its first line is {head[:60]!r}; expected optimized HLO as text, with HloModule and "
-            "is_scheduled=true, such as module_0000.NAME.cpu_after_optimizations.txt"
+            f"its first line is {head[:60]!r}; expected optimized HLO of a single program as text, "
+            "with HloModule and is_scheduled=true, such as "
+            "module_0000.NAME.cpu_after_optimizations.txt"
         )
-    if "\nHloModule " in text:
-        raise ProgramError("it has several programs; expected a file for each")
     uses = collectives_in_hlo(text, ranks=ranks)
     check_complete(text)
-    grouped_ranks = max((use.ranks * use.groups for use in uses), default=0)
-    stated_ranks = ranks_in_head(head)
-    expected = ranks or stated_ranks
-    # Permutes and groups of unequal sizes may leave ranks out, so that their ranks cannot be
-    # counted. But the highest rank that they name exists.
-    mentioned_ranks = (
-        int(rank)
-        for part in _GROUPS_OR_PAIRS_PATTERN.findall(text)
-        for rank in _RANK_PATTERN.findall(part)
-    )
-    highest = max(mentioned_ranks, default=-1) + 1
-    max_ranks = max(stated_ranks or grouped_ranks, grouped_ranks, highest)
-    if expected and ((stated_ranks or grouped_ranks) not in (0, expected) or max_ranks > expected):
-        place = "--ranks" if ranks else "the first line"
-        raise ProgramError(
-            f"it is compiled for {max_ranks} ranks, expected {expected} as in {place}"
-        )
+    rank_counts = {use.ranks * use.groups for use in uses} - {0}
+    if ranks and rank_counts - {ranks}:
+        raise ProgramError(f"it is compiled for {max(rank_counts)} ranks, expected {ranks}")
     return uses

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from busbw import storage
 from busbw.session.option import Option, UsageError, argument_type
 
 if TYPE_CHECKING:
     from busbw.session.options import Options
+
+_FUNCTION_PATTERN = re.compile(r"(?:.+\.py|[^\W\d][\w.]*):[^\W\d]\w*")
 
 
 @argument_type
@@ -21,32 +22,13 @@ def parse_program_option(text: str) -> str:
     A program is named by ``FILE.py:FUNCTION``, ``MODULE:FUNCTION`` or the path of a file of
     optimized HLO. Raises ValueError for any other text.
     """
-    place, _, function = text.rpartition(":")
-    is_file = place.endswith(".py")
-    names = [function] if is_file else [function, *place.split(".")]
-    if os.path.exists(text) and not text.endswith(".py"):
-        return text
-    if not place or not all(name.isidentifier() for name in names):
+    is_hlo = os.path.exists(text) and not text.endswith(".py")
+    if not is_hlo and not _FUNCTION_PATTERN.fullmatch(text):
         raise ValueError(
             f"expected FILE.py:FUNCTION or MODULE:FUNCTION, such as perf/programs.py:train_step, "
             f"or a file of optimized HLO; got {text[:60]!r}"
         )
-    if is_file:
-        _check_mentions_function(place, function)
     return text
-
-
-def _check_mentions_function(path: str, function: str) -> None:
-    """Raise ValueError if the Python file `path` is missing or does not mention `function`.
-
-    A worker would notice such an error, too, but only after the worker has started its framework.
-    """
-    if not os.path.isfile(path):
-        raise ValueError(f"{path}: there is no such file")
-    with storage.reraise_as(ValueError, storage.InputError, where=f"{path}: "):
-        code = storage.read(Path(path)).decode(errors="replace")
-    if not re.search(rf"\b{function}\b|import \*", code):
-        raise ValueError(f"{path}: there is no function {function!r}")
 
 
 PROGRAM = Option(
@@ -73,13 +55,11 @@ def program_sources(options: Options) -> tuple[str, ...]:
 
     Raises UsageError if two different programs have the same name.
     """
-    sources: dict[str, str] = {}
-    for source in options.extra.get("program", ()):
-        # Two programs with the same name would share a baseline.
-        name = program_name(source)
-        if sources.setdefault(name, source) != source:
-            raise UsageError(f"--program: {sources[name]} and {source} would both be called {name}")
-    return tuple(sources.values())
+    sources = dict.fromkeys(options.extra.get("program", ()))
+    # Two programs with the same name would share a baseline.
+    if len({program_name(source) for source in sources}) < len(sources):
+        raise UsageError(f"--program: two programs have the same name: {', '.join(sources)}")
+    return tuple(sources)
 
 
 def is_hlo_file(source: str) -> bool:
@@ -89,6 +69,6 @@ def is_hlo_file(source: str) -> bool:
 
 def program_name(source: str) -> str:
     """Return a short name of a program, such as ``train-step`` for the `source` train.py:step."""
-    place, _, function = source.rpartition(":")
-    words = PurePath(source).stem if is_hlo_file(source) else f"{PurePath(place).stem}-{function}"
+    file_name = PurePath(source).name.replace(".py:", ":")
+    words = PurePath(source).stem if is_hlo_file(source) else file_name
     return re.sub(r"\W+", "-", words).strip("-")

@@ -1,40 +1,98 @@
-"""Compile a user's program in a worker, for the measured devices, and list its collectives."""
+"""Compile a user's program in a worker, and list every collective of optimized HLO.
+
+A collective is listed with its payload, mesh axes, runs per step and source line. Only collectives
+that the entry computation reaches are listed. A collective in a loop counts for each turn of the
+loop, and a collective in a branch as often as the branch may be taken. HLO may print a collective
+several times: at its start, in the computations that run meanwhile, and at its end. Such a
+collective is listed once.
+"""
 
 from __future__ import annotations
 
 import importlib
-import importlib.util
+import itertools
 import math
 import os
-from collections.abc import Mapping
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from busbw.collectives import COLLECTIVES
+from busbw.model.field_types import MAX_PAYLOAD_BYTES
 from busbw.model.words import FailureKind
 from busbw.worker.backends.base import MeasuringError, unavailable
+from busbw.worker.backends.fake.backend import FakeBackend
+from busbw.worker.backends.hlo.module import (
+    Instruction,
+    Module,
+    algorithm_in_backend_config,
+    read_module,
+    remove_quoted_parts,
+)
 from busbw.worker.backends.out_of_memory import is_out_of_memory, out_of_memory_error
 from busbw.worker.measure import MeasuringWorker
 from busbw.worker.serve import request_value
 
-from .worker_inventory import collectives_in_hlo
-from .worker_values import ProgramCollectives, ProgramError
+from .worker_flow import (
+    LoopCounter,
+    count_hiding_operations,
+    is_started_elsewhere,
+    started_chain_ids,
+)
+from .worker_values import (
+    MAX_RANKS,
+    CollectiveUse,
+    CollectiveUses,
+    MeshAxes,
+    ProgramCollectives,
+    ProgramError,
+    SourceLines,
+    merge_equal_uses,
+)
+
+_KINDS_BY_HLO_NAME = {collective.hlo_name: collective.name for collective in COLLECTIVES.values()}
+_REDUCE_OPS = {"add": "sum", "maximum": "max", "minimum": "min"}
+
+_ARRAY_PATTERN = re.compile(r"\b(?!token\b)(pred|[a-z]+(\d+)\w*)\[([\d,]*)\]")
+_DTYPE_PATTERN = re.compile(r"^(bf|f|s|u|c)(\d+)(\w*)")
+_DTYPES = {"bf": "bfloat", "f": "float", "s": "int", "u": "uint", "c": "complex"}
+
+# The largest distance of an operand from a collective at which a source line is searched.
+_MAX_OPERAND_DISTANCE = 64
+
+_COMPUTATION_PATTERN = re.compile(r"^(?:ENTRY )?%?([\w.-]+) \(.*\{$", re.MULTILINE)
+_END_PATTERN = re.compile(r"\n\}.*\s*\Z")
+# Instructions whose brackets contain a value and not the names of operands.
+_OPS_WITHOUT_OPERANDS = ("constant", "parameter", "iota")
+_RANK_COUNTS_PATTERN = re.compile(r"\b(?:num_partitions|replica_count)=(\d{1,9})\b")
+_MESH_PATTERN = re.compile(r"sdy\.mesh @\w+ = <\[(.*?)\]")
+_EXTENT_PATTERN = re.compile(r'"([^"]+)"=(\d+)')
 
 
 def list_collectives(worker: MeasuringWorker, request: Mapping[str, Any]) -> ProgramCollectives:
     """Compile a user's program for the devices of the worker, and list its collectives.
 
     `worker` has the framework of the worker. The value `source` of the request names the program,
-    such as ``train.py:step``. Raises MeasuringError if the framework cannot compile programs of
-    users, or if the program cannot be compiled or read.
+    such as ``train.py:step``. The script of the fake back end names a file of optimized HLO
+    instead. Raises MeasuringError if the framework cannot compile programs of users, or if the
+    program cannot be compiled or read.
     """
-    framework = worker.backend.name
-    if importlib.util.find_spec(f"{__name__}_{framework}") is None:
+    backend = worker.backend
+    if isinstance(backend, FakeBackend):
+        script = backend.script["program"]
+        return parse_collectives(Path(script["hlo"]).read_text(), script.get("mesh", {}))
+    if backend.name != "jax":
         raise unavailable(
             "only JAX makes a program; name the file of its optimized HLO, as --xla_dump_to "
             "writes it"
         )
-    compiler = importlib.import_module(f"{__name__}_{framework}")
-    text, mesh = compiler.compile_program(worker.backend, request_value(request, "source", str))
-    return parse_collectives(text, mesh)
+    compiler = importlib.import_module(f"{__name__}_jax")
+    return parse_collectives(
+        *compiler.compile_program(backend, request_value(request, "source", str))
+    )
 
 
 def compile_error(error: Exception) -> MeasuringError:
@@ -54,8 +112,262 @@ def parse_collectives(text: str, mesh: Mapping[str, int]) -> ProgramCollectives:
     MeasuringError if the text cannot be read.
     """
     try:
-        # The HLO of a program for a single device does not say the number of ranks.
-        uses = collectives_in_hlo(text, mesh, os.getcwd(), ranks=math.prod(mesh.values()))
+        # Files below the folder of the session are shown by their relative paths. The HLO of a
+        # program for a single device does not say the number of ranks.
+        uses = collectives_in_hlo(
+            text.replace(f'"{os.getcwd()}/', '"'), mesh, math.prod(mesh.values())
+        )
     except ProgramError as error:
         raise MeasuringError(FailureKind.PROGRAM_ERROR, str(error)) from error
     return ProgramCollectives(uses=uses, mesh=mesh)
+
+
+def collectives_in_hlo(
+    text: str, mesh: Mapping[str, int] | None = None, ranks: int | None = None
+) -> CollectiveUses:
+    """Return the collectives that a step of a program runs, the largest payload first.
+
+    Args:
+        text: The optimized HLO of the program.
+        mesh: The extents of the program's mesh by axis name; None if the program has no mesh.
+        ranks: The number of ranks, used if the text does not contain the number; None if it is
+            unknown.
+
+    Raises:
+        ProgramError: The text is not optimized HLO, the text is incomplete, the program has more
+            than MAX_RANKS ranks, or a collective runs over all ranks and their number is unknown.
+
+    """
+    try:
+        module, head = read_module(text), _COMPUTATION_PATTERN.split(text, maxsplit=1)[0]
+        if not module.entry or not _END_PATTERN.search(text):
+            raise ProgramError(
+                "it is no optimized HLO, or it is cut: expected a whole file with an ENTRY "
+                "computation"
+            )
+        # A program has replicas x partitions.
+        counts = _RANK_COUNTS_PATTERN.findall(remove_quoted_parts(head))
+        program_ranks = math.prod(map(int, counts or [0])) or ranks
+        if program_ranks is not None and program_ranks > MAX_RANKS:
+            raise ProgramError(f"it is for {program_ranks} ranks, expected at most {MAX_RANKS}")
+        axes = MeshAxes(mesh or {}, program_ranks)
+        uses = _Inventory(module, axes, SourceLines(head)).uses_in(module.entry)
+    # A number in the text may be too long, an operand may be missing, and a computation may call
+    # itself.
+    except (LookupError, RecursionError, ValueError) as error:
+        raise ProgramError(f"it cannot be read: {str(error)[:100]}") from error
+    return tuple(sorted(uses, key=lambda use: (-use.payload_bytes, use.name, use.source)))
+
+
+def mesh_in_stablehlo(stablehlo_text: str) -> dict[str, int]:
+    """Return the extents of the largest mesh in a program's StableHLO, by axis name.
+
+    `stablehlo_text` is the text of the program before XLA compiles it. The result is empty if the
+    text contains no mesh.
+    """
+    texts = map(_EXTENT_PATTERN.findall, _MESH_PATTERN.findall(stablehlo_text))
+    meshes = [{axis: int(extent) for axis, extent in extents} for extents in texts if extents]
+    return max(meshes, key=lambda mesh: math.prod(mesh.values()), default={})
+
+
+def check_complete(text: str) -> None:
+    """Raise ProgramError if a computation or an instruction of the HLO is missing or occurs twice.
+
+    Each computation must also have exactly one instruction that is its result, marked with ROOT.
+    Without this check, the collectives that remain in a damaged file would be counted without a
+    message.
+    """
+    counts = Counter(_COMPUTATION_PATTERN.findall(text))
+    names = set(counts)
+    for computation, instructions in read_module(text).computations.items():
+        names.add(f"{computation}: ROOT")
+        for instruction in instructions:
+            names.update(*instruction.computations_by_role.values())
+            if instruction.op not in _OPS_WITHOUT_OPERANDS:
+                names.update(f"{computation}: {operand}" for operand in instruction.operands)
+            counts[f"{computation}: {instruction.name}"] += 1
+            counts[f"{computation}: ROOT"] += instruction.text.startswith("ROOT ")
+    wrong_names = sorted(name for name in {*names, *counts} if counts[name] != 1)
+    if wrong_names:
+        raise ProgramError(
+            f"it has {wrong_names[0]!r} {counts[wrong_names[0]]} times, expected once"
+        )
+
+
+class _Inventory:
+    """The collectives of each computation of the program `module`.
+
+    `axes` finds the groups and mesh axes of a collective, and `sources` the source line of an
+    instruction. The collectives of a computation are cached, because several instructions may call
+    it.
+    """
+
+    def __init__(self, module: Module, axes: MeshAxes, sources: SourceLines) -> None:
+        self._computations, self._axes, self._sources = module.computations, axes, sources
+        self._loop_counter = LoopCounter(module)
+        self._texts = {
+            name: "\n".join(instruction.text for instruction in instructions)
+            for name, instructions in module.computations.items()
+        }
+        self._chain_ids = started_chain_ids(self._texts.values())
+        self._uses_by_computation: dict[str, CollectiveUses] = {}
+
+    def uses_in(self, computation: str) -> CollectiveUses:
+        """Return the collectives that a single run of the computation `computation` runs.
+
+        The collectives of called computations are included. If nothing is known of the algorithm or
+        the source line of such a collective, they are those of the instruction that runs it. Raises
+        ProgramError if a collective runs over all ranks and their number is unknown.
+        """
+        if computation not in self._uses_by_computation:
+            instructions = self._computations.get(computation, ())
+            hiding_counts = count_hiding_operations(instructions, self._texts)
+            by_name = {instruction.name: instruction for instruction in instructions}
+            self._uses_by_computation[computation] = merge_equal_uses(
+                replace(
+                    use,
+                    hidden_by=hiding_counts.get(instruction.name, use.hidden_by),
+                    algorithm=use.algorithm or algorithm_in_backend_config([instruction]),
+                    source=use.source or self._source_text(by_name, instruction),
+                )
+                for instruction in instructions
+                for use in self._uses_of_instruction(computation, instruction)
+            )
+        return self._uses_by_computation[computation]
+
+    def _uses_of_instruction(
+        self, computation: str, instruction: Instruction
+    ) -> Iterable[CollectiveUse]:
+        """Return the collectives that a single run of an instruction in `computation` runs.
+
+        Of the collective that `instruction` itself is, neither the source line nor the algorithm
+        nor the number of hiding operations is filled in.
+        """
+        if instruction.op == "while":
+            return self._uses_of_loop(computation, instruction)
+        if instruction.collective:
+            text = self._texts[computation]
+            if is_started_elsewhere(instruction, text, self._chain_ids):
+                return ()
+            return (self._describe_collective(instruction),)
+        if instruction.op == "conditional":
+            # A single branch runs: a collective runs at most as often as in the branch with the
+            # most runs.
+            branches = itertools.chain(*instruction.computations_by_role.values())
+            most = merge_equal_uses((use for name in branches for use in self.uses_in(name)), max)
+            return [replace(use, at_most=True) for use in most]
+        # Any other instruction runs the collectives of the computations that it always calls.
+        called = instruction.called_computations
+        uses = [use for computation in called for use in self.uses_in(computation)]
+        # If the result of a fusion is only each rank's part of a sum, its all-reduce counts as a
+        # reduce-scatter.
+        if instruction.op == "fusion" and any(map(self._is_reduce_scatter, called)):
+            kinds = {"all_reduce": "reduce_scatter"}
+            return [replace(use, kind=kinds.get(use.kind, use.kind)) for use in uses]
+        return uses
+
+    def _uses_of_loop(self, computation: str, loop: Instruction) -> list[CollectiveUse]:
+        """Return the collectives that all turns of a loop together run.
+
+        `loop` is the instruction in `computation` that runs the loop. If the number of turns
+        depends on data, the collectives are counted in a single turn.
+        """
+        # The condition is computed once more than the body.
+        uses = [
+            (use, extra_runs)
+            for extra_runs, role in enumerate(("body", "condition"))
+            for name in loop.computations_by_role.get(role, ())
+            for use in self.uses_in(name)
+        ]
+        turns = self._loop_counter.count_turns(computation, loop) if uses else 0
+        if turns is None:
+            return [replace(use, per_iteration=True) for use, _ in uses]
+        return [
+            replace(use, times=use.times * (turns + extra_runs))
+            for use, extra_runs in uses
+            if turns + extra_runs
+        ]
+
+    def _describe_collective(self, instruction: Instruction) -> CollectiveUse:
+        """Return the collective that an instruction runs or starts, counted as a single run.
+
+        Raises ProgramError if the collective runs over all ranks and their number is unknown.
+        """
+        ranks, groups, axes = self._axes.find_groups(instruction.text_without_quoted_parts)
+        arrays = _result_arrays(instruction)
+        # The input of a reduce-scatter is larger than its result.
+        factor = ranks if instruction.collective == "reduce-scatter" else 1
+        payload_bytes = sum(array_bytes for _, array_bytes in arrays) * factor
+        applied = [
+            part.op
+            for computation in instruction.called_computations
+            for part in self._computations.get(computation, ())
+        ]
+        reduce_op = "".join(applied[-1:])
+        return CollectiveUse(
+            kind=_KINDS_BY_HLO_NAME.get(instruction.collective, instruction.collective),
+            dtype="+".join(sorted({dtype for dtype, _ in arrays})),
+            payload_bytes=min(payload_bytes, MAX_PAYLOAD_BYTES),
+            ranks=ranks,
+            groups=groups,
+            axes=axes,
+            reduce_op=_REDUCE_OPS.get(reduce_op, reduce_op),
+        )
+
+    def _source_text(
+        self, instructions: Mapping[str, Instruction], instruction: Instruction
+    ) -> str:
+        """Return the source lines of the collectives of `instruction`, such as ``train.py:88``.
+
+        If the compiler combined several collectives, each part of the result has the line of its
+        collective. Without any line, the lines of the nearest operands are returned, or else an
+        empty text. `instructions` has the instructions of the computation by name.
+        """
+        names = [instruction.name]
+        for user in instructions.values() if instruction.collective else ():
+            if user.op.endswith(("get-tuple-element", "-done")) and user.operands[0] in names:
+                names.append(user.name)
+        for _ in range(_MAX_OPERAND_DISTANCE):
+            nearest = [instructions[name] for name in names if name in instructions]
+            lines = dict.fromkeys(self._sources.user_line_of(line.text) for line in nearest)
+            if any(lines):
+                return ", ".join(filter(None, lines))
+            names = [*dict.fromkeys(name for line in nearest for name in line.operands)]
+        return ""
+
+    def _is_reduce_scatter(self, computation: str) -> bool:
+        """Return whether a fused computation returns only each rank's part of its all-reduce.
+
+        `computation` is the name of the computation.
+        """
+        instructions = self._computations.get(computation, ())
+        sums = [line for line in instructions if line.collective == "all-reduce"]
+        if len(sums) != 1 or all(line.op != "dynamic-slice" for line in instructions):
+            return False
+        ranks, *_ = self._axes.find_groups(sums[0].text_without_quoted_parts)
+        return sum(instructions[-1].array_bytes) * ranks == sum(sums[0].array_bytes)
+
+
+def _result_arrays(instruction: Instruction) -> list[tuple[str, int]]:
+    """Return (dtype, number of bytes) of each array in the result of a collective.
+
+    `instruction` runs or starts the collective. If its shape lists the operands before the results,
+    as shapes of most instructions that start a collective do, the operands are left out.
+    """
+    arrays = [
+        (
+            # numpy's name of the dtype, such as bfloat16 for bf16.
+            _DTYPE_PATTERN.sub(_numpy_dtype_name, xla_name).replace("pred", "bool"),
+            math.prod(map(int, filter(None, extents.split(",")))) * int(bits or 8) // 8,
+        )
+        for xla_name, bits, extents in _ARRAY_PATTERN.findall(instruction.shape)
+    ]
+    if instruction.op == "send":
+        return arrays[:1]
+    count = len(instruction.operands)
+    return arrays[count : 2 * count] or arrays
+
+
+def _numpy_dtype_name(match: re.Match[str]) -> str:
+    """Return numpy's name for XLA's name of a dtype, such as bfloat16 for ``bf16``."""
+    return f"{_DTYPES[match[1]]}{match[2]}_{match[3]}".rstrip("_")

@@ -13,13 +13,15 @@ cannot be counted.
 
 from __future__ import annotations
 
-import functools
+import ctypes
+import itertools
+import json
+import math
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from functools import partial
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
+from typing import Any
 
 from busbw.worker.backends.hlo.module import Instruction, Module
 
@@ -32,52 +34,27 @@ _UNCOUNTED_CALL_TARGETS_PATTERN = re.compile(
     r'custom_call_target="(?:PrepareAsyncCall|AllocateBuffer|ConcatBitcast|AsyncCollective)'
 )
 _CHAIN_ID_PATTERN = re.compile(r'\bchain_id="(\d+)"')
-_NUMBER_PATTERN = re.compile(r"\b(?:index=|parameter\()(\d{1,9})\b")
+# A comment in a shape, such as /*index=5*/, is no index.
+_NUMBER_PATTERN = re.compile(r"(?<!\*)\b(?:index=|parameter\()(\d{1,9})\b")
 _STARTS, _ENDS = '"AsyncCollectiveStart"', '"AsyncCollectiveDone"'
 
-# Instructions whose result is their first operand, unchanged in every element of a tuple.
-_IDENTITY_OPS = {"bitcast", "copy", "opt-barrier", "add-dependency"}
+# Instructions whose result is their first operand, or an element of it.
+_PASSING_OPS = {"bitcast", "copy", "opt-barrier", "add-dependency", "get-tuple-element"}
 
-# Instructions whose result may contain the handle of a collective in progress.
-_CARRYING_OPS = _IDENTITY_OPS | {
-    *("tuple", "get-tuple-element", "fusion", "while", "conditional", "call"),
-}
+# Instructions whose result may contain the handles of collectives that their operands contain.
+_CARRYING_OPS = {"tuple", "fusion", "while", "conditional", "call"}
 
 
-class _CarriedCollectives(NamedTuple):
-    """The collectives in progress to which a value of HLO refers.
-
-    Attributes:
-        starts: The names of the instructions that started the collectives.
-        elements: If the value is a tuple, the collectives of each of its elements; otherwise empty.
-
-    """
-
-    starts: tuple[str, ...]
-    elements: tuple[_CarriedCollectives, ...] = ()
-
-
-_NO_COLLECTIVES = _CarriedCollectives(())
-
-
-def chain_ids_of_starts(module: Module) -> Mapping[str, AbstractSet[str]]:
-    """Return the chain ids of asynchronous collectives by the computation that starts them.
+def started_chain_ids(texts: Iterable[str]) -> set[str]:
+    """Return the chain ids of the asynchronous collectives that computations start.
 
     Each instruction of such a collective, from its start to its end, has the same ``chain_id``.
-    Computations that start no such collective are left out.
+    `texts` are the HLO of the computations.
     """
-    texts = {
-        name: "".join(instruction.text for instruction in computation)
-        for name, computation in module.computations.items()
-    }
-    return {
-        name: {*_CHAIN_ID_PATTERN.findall(text)} for name, text in texts.items() if _STARTS in text
-    }
+    return {*_CHAIN_ID_PATTERN.findall("".join(text for text in texts if _STARTS in text))}
 
 
-def is_started_elsewhere(
-    instruction: Instruction, computation: str, chains: Mapping[str, AbstractSet[str]]
-) -> bool:
+def is_started_elsewhere(instruction: Instruction, text: str, chain_ids: set[str]) -> bool:
     """Return whether `instruction` continues a collective that starts in another computation.
 
     The result is False if no computation starts the collective: a user, too, can give a collective
@@ -85,96 +62,81 @@ def is_started_elsewhere(
 
     Args:
         instruction: An instruction that is a collective.
-        computation: The name of the computation that contains the instruction.
-        chains: Maps the name of each computation to the chain ids of the collectives that the
-            computation starts.
+        text: The HLO of the computation that contains the instruction.
+        chain_ids: The chain ids of the collectives that computations start.
 
     """
-    chain = _CHAIN_ID_PATTERN.search(instruction.text)
-    is_started = chain is not None and any(chain[1] in started for started in chains.values())
-    return is_started and computation not in chains
+    has_start = not chain_ids.isdisjoint(_CHAIN_ID_PATTERN.findall(instruction.text))
+    return has_start and _STARTS not in text
 
 
-def count_hiding_operations(module: Module, computation: str) -> Mapping[str, int]:
+def count_hiding_operations(
+    instructions: Sequence[Instruction], texts: Mapping[str, str]
+) -> Mapping[str, int]:
     """Return how many operations of a computation run while each of its collectives is in progress.
 
-    The keys are the names of the instructions that start the collectives. If another computation
-    waits for the end of a collective, the value is 1.
+    `instructions` are those of the computation, and `texts` has the HLO of each computation. The
+    keys of the result are the names of the instructions that start the collectives. If another
+    computation waits for the end of a collective, the value is 1.
     """
     hiding_counts: dict[str, int] = {}
-    # The kind of each collective that is in progress, and the number of operations up to its start.
-    in_progress: dict[str, tuple[str, int]] = {}
-    values: dict[str, _CarriedCollectives] = {}
+    # The kind of each started collective, and the number of operations up to its start.
+    started: dict[str, tuple[str, int]] = {}
+    # The started collectives to which a value refers, by the name of the value.
+    starts_by_value: dict[str, set[str]] = {}
+    # The value that a copy is, or an element of a tuple, by the name of the copy or element.
+    originals: dict[str, str] = {}
     operation_count = 0
-    for instruction in module.computations.get(computation, ()):
-        name, step, kind = instruction.name, *_part_and_kind(module, instruction)
-        operands = [values.get(operand, _NO_COLLECTIVES) for operand in instruction.operands]
-        carried = _collectives_carried_by(instruction, operands)
-        if step == "done":
-            for start in carried.starts:
-                if start in in_progress and in_progress[start][0] == kind:
-                    hiding_counts[start] = operation_count - in_progress.pop(start)[1]
-        is_idle = instruction.op in _UNCOUNTED_OPS or instruction.op.endswith(
-            ("-start", "-done", "-update")
+    for instruction in instructions:
+        name, (part, kind) = instruction.name, _part_and_kind(instruction, texts)
+        operands = [originals.get(operand, operand) for operand in instruction.operands]
+        if instruction.op == "tuple":
+            originals.update((f"{name} {index}", value) for index, value in enumerate(operands))
+        if instruction.op == "get-tuple-element":
+            element = f"{operands[0]} {_NUMBER_PATTERN.findall(instruction.text)[0]}"
+            operands = [originals.get(element, operands[0])]
+        if instruction.op in _PASSING_OPS:
+            originals[name] = operands[0]
+        starts = {start for operand in operands for start in starts_by_value.get(operand, ())}
+        if part == "done":
+            for start in starts:
+                if started[start][0] == kind:
+                    hiding_counts.setdefault(start, operation_count - started[start][1])
+        operation_count += not (
+            instruction.op in _UNCOUNTED_OPS
+            or instruction.op.endswith(("-start", "-done", "-update"))
+            or _UNCOUNTED_CALL_TARGETS_PATTERN.search(instruction.text)
         )
-        operation_count += not is_idle and not _UNCOUNTED_CALL_TARGETS_PATTERN.search(
-            instruction.text
-        )
-        if step == "start":
-            in_progress[name], values[name] = (kind, operation_count), _CarriedCollectives((name,))
-        elif step == "update" or instruction.op in _CARRYING_OPS:
-            values[name] = carried
-    return hiding_counts | dict.fromkeys(in_progress, 1)
+        if part in ("start", "send"):
+            started[name], starts = (kind, operation_count), {name}
+        if part in ("start", "send", "update") or instruction.op in _CARRYING_OPS:
+            starts_by_value[name] = starts
+    return dict.fromkeys(started, 1) | hiding_counts
 
 
-def _collectives_carried_by(
-    instruction: Instruction, operands: Sequence[_CarriedCollectives]
-) -> _CarriedCollectives:
-    """Return the collectives in progress to which the result of an instruction refers.
-
-    `operands` are the collectives to which each operand of the instruction refers. An instruction
-    that reads a tuple element takes over only the collectives of this element.
-    """
-    index = (
-        _NUMBER_PATTERN.search(instruction.text) if instruction.op == "get-tuple-element" else None
-    )
-    if index is not None and operands and int(index[1]) < len(operands[0].elements):
-        return operands[0].elements[int(index[1])]
-    if instruction.op in _IDENTITY_OPS and operands:
-        return operands[0]
-    starts = tuple(dict.fromkeys(start for operand in operands for start in operand.starts))
-    return _CarriedCollectives(starts, tuple(operands) if instruction.op == "tuple" else ())
-
-
-def _part_and_kind(module: Module, instruction: Instruction) -> tuple[str, str]:
+def _part_and_kind(instruction: Instruction, texts: Mapping[str, str]) -> tuple[str, str]:
     """Return the part of an asynchronous collective that an instruction is, and the kind.
 
-    The part is ``start``, ``update`` or ``done``. Any other text means that the instruction is not
-    part of an asynchronous collective. The kind is the opcode of the collective, such as
-    ``all-gather``, or the chain id of a fusion.
+    The part is ``start``, ``send`` (which starts a send), ``update`` or ``done``. Any other text
+    means that the instruction is not part of an asynchronous collective. The kind is the opcode of
+    the collective, such as ``all-gather``, or the chain id of a fusion. `texts` has the HLO of each
+    computation.
     """
     if instruction.op == "fusion":
-        text = "".join(
-            part.text
-            for name in instruction.called_computations
-            for part in module.computations.get(name, ())
-        )
+        text = "".join(texts.get(name, "") for name in instruction.called_computations)
         chain = "".join(_CHAIN_ID_PATTERN.findall(text)[:1])
         return ("start" if _STARTS in text else "done" if _ENDS in text else "fusion", chain)
-    kind, _, step = instruction.op.rpartition("-")
-    if step == "start" and instruction.is_synchronous:
-        return "", kind
-    return ("start", instruction.op) if instruction.op == "send" else (step, kind)
+    part = instruction.op.rpartition("-")[2]
+    is_awaited_at_once = part == "start" and instruction.is_synchronous
+    return "" if is_awaited_at_once else part, instruction.op.removesuffix(f"-{part}")
 
 
 _KNOWN_TURNS_PATTERN = re.compile(r'"known_trip_count":\s*\{\s*"n":\s*"?(\d{1,15})\b')
-_LOOP_COMPUTATIONS_PATTERN = re.compile(r"\b(condition|body)=%?([\w.-]+)")
 _CONSTANT_PATTERN = re.compile(r"\bconstant\((-?\d{1,19}|true|false)\)")
 _DIRECTION_PATTERN = re.compile(r"\bdirection=(\w+)")
 
-# The most instructions that are evaluated to count the turns of a loop, and the first integer that
-# is too large for 64 bits.
-_MAX_EVALUATIONS, _INT64_LIMIT = 300_000, 2**63
+# The most instructions that are evaluated to count the turns of a loop.
+_MAX_EVALUATIONS = 300_000
 
 _FUNCTIONS_BY_OP: Mapping[str, Callable[..., Any]] = {
     "LT": operator.lt,
@@ -193,91 +155,65 @@ _FUNCTIONS_BY_OP: Mapping[str, Callable[..., Any]] = {
     "negate": operator.neg,
     "sign": lambda a: (a > 0) - (a < 0),
     "select": lambda condition, a, b: a if condition else b,
-    # Of negative numbers Python's results differ: compilers round quotients towards zero, and the
-    # bits that a shift moves in depend on the width of the dtype.
-    "divide": lambda a, b: a // b if a >= 0 < b else _raise_unknown_value(a),
-    "remainder": lambda a, b: a % b if a >= 0 < b else _raise_unknown_value(a),
-    "shift-right-logical": lambda a, b: a >> b if a >= 0 <= b else _raise_unknown_value(a),
-    **dict.fromkeys(("copy", "bitcast", "convert", "reshape", "opt-barrier"), lambda same: same),
-    **dict.fromkeys(("copy-start", "copy-done"), lambda same: same),
+    # Quotients are rounded towards zero.
+    "divide": lambda a, b: int(a / b),
+    "remainder": lambda a, b: int(math.fmod(a, b)),
+    # The bits that are moved into a negative number depend on the width of the dtype.
+    "shift-right-logical": lambda a, b: a >> b if a >= 0 else None,
+    **dict.fromkeys(
+        ("copy", "copy-start", "copy-done", "bitcast", "convert", "reshape", "opt-barrier"),
+        lambda same: same,
+    ),
 }
-
-
-def loop_computations(loop: Instruction) -> dict[str, str]:
-    """Return the names of a loop's computations by their roles, ``condition`` and ``body``."""
-    return dict(_LOOP_COMPUTATIONS_PATTERN.findall(loop.text_without_quoted_parts))
 
 
 class LoopCounter:
     """A counter of the turns that the loops of a program make, read from the program's HLO."""
 
     def __init__(self, module: Module) -> None:
-        computations = module.computations.items()
+        # The result of a computation, which is marked with ROOT, also has the name ROOT.
         self._instructions = {
-            name: {instruction.name: instruction for instruction in instructions}
-            for name, instructions in computations
+            computation: {
+                name: instruction
+                for instruction in instructions
+                for name in (instruction.name, instruction.text.partition(" ")[0])
+            }
+            for computation, instructions in module.computations.items()
         }
-        self._roots = {
-            name: instruction.name
-            for name, instructions in computations
-            for instruction in instructions
-            if instruction.text.startswith("ROOT ")
-        }
-        self._evaluation_count = 0
 
     def count_turns(self, computation: str, loop: Instruction) -> int | None:
         """Return the number of turns of `loop`; None if the number depends on data.
 
-        `loop` is the instruction in `computation` that runs the loop.
+        `loop` is the instruction in `computation` that runs the loop. If the compiler does not note
+        the number, the scalars that the condition needs are simulated.
         """
         count = _KNOWN_TURNS_PATTERN.search(loop.text)
         if count is not None:
             return int(count[1])
-        self._evaluation_count = 0
-        try:
-            initial_element_of = self._evaluate(computation, loop.operands[0], _raise_unknown_value)
-            return self._count_by_simulation(initial_element_of, **loop_computations(loop))
-        # Simulating a loop that depends on data fails: a name, an operand, an element or a number
-        # is missing.
-        except (LookupError, RecursionError, TypeError):
-            return None
-
-    def _count_by_simulation(self, initial_element_of: Any, condition: str, body: str) -> int:
-        """Return the number of turns of a loop, by simulating the scalars that its condition needs.
-
-        The values that a loop changes are the elements of a tuple. Raises LookupError or TypeError
-        if a needed element depends on data.
-
-        Args:
-            initial_element_of: Returns the element with a given index before the first turn.
-            condition: The name of the computation that decides whether another turn follows.
-            body: The name of the computation that a turn runs.
-
-        """
-
-        @functools.cache
-        def element(turn: int, index: int) -> int:
-            """Return the element `index` of the loop's tuple before the turn number `turn`."""
-            elements = self._root_value(body, loop_tuple(turn - 1)) if turn else initial_element_of
-            return (operator.index(elements(index)) + _INT64_LIMIT) % (
-                2 * _INT64_LIMIT
-            ) - _INT64_LIMIT
-
-        def loop_tuple(turn: int) -> Callable[[int], Any]:
-            """Return the `parameter_of` whose only parameter is the tuple before turn `turn`."""
-            return lambda number: partial(element, turn)
-
+        self._evaluation_numbers = itertools.count()
         turns = 0
-        while self._root_value(condition, loop_tuple(turns)):
-            turns += 1
+        # The only parameter of both computations is a tuple, whose elements a loop changes.
+        # Simulating a loop that depends on data fails: a name, a parameter, an operand, an element
+        # or a number is missing.
+        try:
+            parts = loop.computations_by_role
+            (condition,), (body,) = parts["condition"], parts["body"]
+            element_of = self._evaluate(computation, loop.operands[0], ().__getitem__)
+            while self._evaluate(condition, "ROOT", [element_of].__getitem__):
+                element_of = cache(partial(self._element_after_turn, body, element_of))
+                turns += 1
+        except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
+            return None
         return turns
 
-    def _root_value(self, computation: str, parameter_of: Callable[[int], Any]) -> Any:
-        """Return the result of the computation with the name `computation`.
+    def _element_after_turn(self, body: str, element_of: Callable[[int], Any], index: int) -> int:
+        """Return the element of a loop's tuple with the index `index` after a turn of the loop.
 
-        `parameter_of` returns the value of a parameter of the computation by its number.
+        `element_of` returns an element before the turn, and `body` is the name of the computation
+        that a turn runs. Raises LookupError or TypeError if the element depends on data.
         """
-        return self._evaluate(computation, self._roots[computation], parameter_of)
+        elements = self._evaluate(body, "ROOT", [element_of].__getitem__)
+        return ctypes.c_int64(elements(index)).value
 
     def _evaluate(self, computation: str, name: str, parameter_of: Callable[[int], Any]) -> Any:
         """Return the value of the instruction `name` in `computation`.
@@ -286,10 +222,9 @@ class LoopCounter:
         returns the value of a parameter of the computation by its number. Raises LookupError or
         TypeError if the value depends on data or takes too many steps.
         """
-        instruction = self._instructions[computation][name]
-        self._evaluation_count += 1
-        if self._evaluation_count > _MAX_EVALUATIONS:
+        if next(self._evaluation_numbers) > _MAX_EVALUATIONS:
             raise LookupError(name)
+        instruction = self._instructions[computation][name]
 
         def operand(number: int) -> Any:
             """Return the value of the operand with the index `number`."""
@@ -297,8 +232,7 @@ class LoopCounter:
 
         match instruction.op:
             case "constant":
-                word = _CONSTANT_PATTERN.findall(instruction.text)[0]
-                return int({"true": "1", "false": "0"}.get(word, word))
+                return int(json.loads(_CONSTANT_PATTERN.findall(instruction.text)[0]))
             case "parameter":
                 return parameter_of(int(_NUMBER_PATTERN.findall(instruction.text)[0]))
             case "get-tuple-element":
@@ -306,18 +240,6 @@ class LoopCounter:
             case "tuple":
                 return operand
             case "fusion" | "call":
-                return self._root_value(instruction.called_computations[0], operand)
-        names = (
-            _DIRECTION_PATTERN.findall(instruction.text)
-            if instruction.op == "compare"
-            else [instruction.op]
-        )
+                return self._evaluate(instruction.called_computations[0], "ROOT", operand)
+        names = *_DIRECTION_PATTERN.findall(instruction.text_without_quoted_parts), instruction.op
         return _FUNCTIONS_BY_OP[names[0]](*map(operand, range(len(instruction.operands))))
-
-
-def _raise_unknown_value(number: int) -> int:
-    """Raise LookupError: the value is not known from the text of the program.
-
-    `number` is the number of the unknown parameter, or an operand whose result is unknown.
-    """
-    raise LookupError(number)

@@ -5,7 +5,6 @@ An error that the function raises is reported in a sentence with the line of the
 
 from __future__ import annotations
 
-import os
 import pkgutil
 import sys
 import traceback
@@ -19,9 +18,8 @@ from busbw.model.words import FailureKind
 from busbw.worker.backends.base import MeasuringError, first_line
 from busbw.worker.backends.jax.backend import JaxBackend
 
-from .worker import compile_error
-from .worker_axes import is_in_library
-from .worker_inventory import mesh_in_stablehlo
+from .worker import compile_error, mesh_in_stablehlo
+from .worker_values import is_in_library
 
 
 def compile_program(backend: JaxBackend, source: str) -> tuple[str, Mapping[str, int]]:
@@ -53,8 +51,10 @@ def lower_program(source: str, devices: Sequence[Any]) -> Any:
             program = program[0].lower(*program[1])
     # A user's program that calls sys.exit must not end the worker.
     except (Exception, SystemExit) as error:
-        text = f"{source}: {type(error).__name__}: {first_line(error)}{_user_code_line_text(error)}"
-        raise MeasuringError(FailureKind.PROGRAM_ERROR, text) from error
+        raise MeasuringError(
+            FailureKind.PROGRAM_ERROR,
+            f"{source}: {type(error).__name__}: {first_line(error)}{_user_code_line_text(error)}",
+        ) from error
     if not isinstance(program, jax.stages.Lowered):
         raise MeasuringError(
             FailureKind.PROGRAM_ERROR,
@@ -72,13 +72,11 @@ def _load_function(source: str) -> Any:
     """
     sys.dont_write_bytecode = True
     place, _, name = source.rpartition(":")
-    folder, module = os.getcwd(), place
-    if place.endswith(".py"):
-        folder, module = str(Path(place).absolute().parent), Path(place).stem
-        # A file with the same name may have been imported for another program.
-        sys.modules.pop(module, None)
-    sys.path.insert(0, folder)
-    return pkgutil.resolve_name(f"{module}:{name}")
+    path = Path(place.removesuffix(".py")).absolute()
+    # A file with the same name may have been imported for another program.
+    sys.modules.pop(path.name, None)
+    sys.path.insert(0, str(path.parent))
+    return pkgutil.resolve_name(f"{path.name}:{name}")
 
 
 def _user_code_line_text(error: BaseException) -> str:

@@ -1,14 +1,27 @@
-"""Values that describe the collectives of a compiled program."""
+"""Values that describe the collectives of a compiled program, their groups and their source lines.
+
+XLA writes the source line in one of two forms. The metadata of an instruction contain a file and a
+line or, since 2025, the number of a stack frame. In the second form, tables of files, lines and
+frames are at the head of the program.
+"""
 
 from __future__ import annotations
 
+import math
 import operator
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from busbw.collectives.base import (
+    rank_groups_of_line,
+    replica_groups_of,
+    source_target_pairs_of,
+)
+from busbw.model import machine
 from busbw.model.field_types import MAX_PAYLOAD_BYTES, Count, Natural
-from busbw.model.words import payload_text, plural
+from busbw.model.words import payload_text
 
 # The layouts of groups that no mesh axes make up: 0 1, 2 3 is consecutive, and 0 2, 1 3 is strided.
 CONSECUTIVE, STRIDED = "consecutive", "strided"
@@ -78,11 +91,6 @@ class CollectiveUse:
         if self.axes in (CONSECUTIVE, STRIDED):
             return f"in {self.axes} groups of {self.ranks}"
         return f"along {self.axes}" if self.axes else f"in groups of {self.ranks}"
-
-    @property
-    def group_sizes_text(self) -> str:
-        """The number and the size of the groups, such as ``2 groups of 4``."""
-        return f"{plural(self.groups, 'group')} of {self.ranks}"
 
     @property
     def kind_text(self) -> str:
@@ -166,3 +174,172 @@ class ProgramCollectives:
 
     uses: CollectiveUses
     mesh: Mapping[str, Count] = field(default_factory=dict)
+
+
+Groups: TypeAlias = "tuple[tuple[int, ...], ...]"
+
+# Groups without a common size, and groups that were lost: a compiler lists the groups even if they
+# hold all ranks, but a jaxlib that is too new for the compiler's output prints an empty list. Empty
+# braces alone mean a group of all ranks.
+_UNREADABLE_GROUPS_PATTERN = re.compile(
+    r"replica_groups=(?:(?!\{\}|\{\{\}\})\S|\{\}.*\buse_global_device_ids=true)"
+)
+
+# Programs for more ranks are refused: each rank of each group is compared.
+MAX_RANKS = 65_536
+
+
+@dataclass(frozen=True)
+class MeshAxes:
+    """The mesh of a program, whose axes are matched with the groups of collectives.
+
+    Attributes:
+        mesh: Maps the axis names of the mesh to their extents; empty without a mesh.
+        program_ranks: The number of ranks of the program; None if the number is unknown.
+
+    """
+
+    mesh: Mapping[str, int]
+    program_ranks: int | None
+
+    def find_groups(self, hlo_line: str) -> tuple[int, int, str]:
+        """Return (ranks in a group, number of groups, mesh axes) of the collective in `hlo_line`.
+
+        The axes are names joined with commas, such as ``data,model``. If the groups lie along no
+        mesh axes, the text is CONSECUTIVE or STRIDED for groups with such ranks, and empty for
+        other groups. The number of groups is 0 for a collective-permute that is not a ring in each
+        group. Both numbers are 0 if the groups cannot be read. Raises ProgramError if the
+        collective runs over all ranks, and their number is unknown.
+        """
+        pairs, size = source_target_pairs_of(hlo_line), rank_groups_of_line(hlo_line)
+        if pairs is not None:
+            return self._groups_of_pairs(pairs)
+        if size is not None:
+            is_small = size.ranks <= MAX_RANKS
+            groups = (replica_groups_of(hlo_line, size.ranks) if is_small else None) or ()
+            return size.size, size.groups, self._axes_text(groups)
+        if _UNREADABLE_GROUPS_PATTERN.search(hlo_line):
+            return 0, 0, ""
+        if self.program_ranks is None:
+            raise ProgramError(
+                "a collective is over all ranks, and its head has neither num_partitions nor "
+                "replica_count: name the number with --ranks=N"
+            )
+        return self.program_ranks, 1, ",".join(self._matchable_mesh)
+
+    def _groups_of_pairs(self, pairs: Groups) -> tuple[int, int, str]:
+        """Return (ranks in a group, number of groups, mesh axis) of a collective-permute.
+
+        `pairs` are the (sender, receiver) ranks. The axis is the mesh axis along which all pairs
+        send. The number of groups is 0 unless the pairs are a ring in each group. Without such an
+        axis the result is the number of ranks in the pairs, 0, and an empty text.
+        """
+        strides = _strides_along(self._matchable_mesh, pairs)
+        ranks = {rank for pair in pairs for rank in pair}
+        if len(strides) != 1:
+            return len(ranks), 0, ""
+        ((axis, stride),) = strides.items()
+        extent = self._matchable_mesh[axis]
+        steps = {(receiver - sender) // stride % extent for sender, receiver in pairs}
+        is_ring = steps in ({1}, {extent - 1}) and len(set(pairs)) == self.program_ranks
+        return extent, len(pairs) // extent if is_ring else 0, axis
+
+    @property
+    def _matchable_mesh(self) -> Mapping[str, int]:
+        """The mesh, or an empty mapping if it cannot be matched with groups.
+
+        A mesh cannot be matched if it does not have exactly the ranks of the program, or if it has
+        too many axes.
+        """
+        has_all_ranks = self.program_ranks == math.prod(self.mesh.values())
+        return self.mesh if has_all_ranks and len(self.mesh) <= len(machine.LETTER_AXES) else {}
+
+    def _axes_text(self, groups: Groups) -> str:
+        """Return the mesh axes along which the groups lie, such as ``data,model``.
+
+        If the groups lie along no mesh axes, return CONSECUTIVE or STRIDED for groups with such
+        ranks, and an empty text for other groups.
+        """
+        size = len(groups[0]) if groups else 0
+        meshes = [self._matchable_mesh]
+        if size > 1 and len(groups) > 1:
+            meshes += [{"": len(groups), CONSECUTIVE: size}, {STRIDED: size, "": len(groups)}]
+        for mesh in meshes:
+            axes = _strides_along(mesh, groups)
+            if "" not in axes and math.prod(mesh[axis] for axis in axes) == size:
+                return ",".join(axes)
+        return ""
+
+
+def _strides_along(mesh: Mapping[str, int], groups: Groups) -> dict[str, int]:
+    """Return the strides of the mesh axes along which ranks of a group differ, by axis.
+
+    The stride is the difference between the numbers of two ranks that are neighbors along the axis.
+    `mesh` maps axis names to extents.
+    """
+    extents = [*mesh.values()]
+    strides = {axis: math.prod(extents[number:]) for number, axis in enumerate(mesh, 1)}
+    return {
+        axis: stride
+        for axis, stride in strides.items()
+        if any(len({rank // stride % mesh[axis] for rank in group}) > 1 for group in groups)
+    }
+
+
+_FILE_PATTERN = re.compile(r'^(\d+) "(.*)"$', re.MULTILINE)
+_FILE_LOCATION_PATTERN = re.compile(r"^(\d+) \{file_name_id=(\d+) .*?\bline=(\d+)\b", re.MULTILINE)
+_FRAME_PATTERN = re.compile(
+    r"^(\d{1,9}) \{file_location_id=(\d+)(?: parent_frame_id=(\d{1,9}))?\b", re.MULTILINE
+)
+
+_STACK_FRAME_ID_PATTERN = re.compile(r"\bstack_frame_id=(\d{1,9})\b")
+_SOURCE_LINE_PATTERN = re.compile(r'\bsource_file="([^"]*)" source_line=(\d+)')
+
+_LIBRARIES_PATTERN = re.compile(r"/(?:site|dist)-packages/|/lib/python\d")
+# The beginning of an absolute path up to the last folder.
+_FOLDERS_PATTERN = re.compile(r"^/(?:.*/)?(?=[^/]+/[^/]+$)")
+# More than the depth of any Python stack; frames of a damaged text may form a circle.
+_MAX_FRAMES = 1000
+
+
+class SourceLines:
+    """The lines in the user's source files from which the instructions of a program come.
+
+    `head` is the HLO before the first computation, which may have tables of files and stack frames.
+    Relative paths are shown as they are. Of absolute paths, the last folder and the file are shown.
+    """
+
+    def __init__(self, head: str) -> None:
+        # The table of files is before the table of functions, whose rows look like rows of files.
+        files = dict(_FILE_PATTERN.findall(head.partition("\nFunctionNames\n")[0]))
+        places = {
+            number: (files.get(file, ""), line)
+            for number, file, line in _FILE_LOCATION_PATTERN.findall(head)
+        }
+        frames = _FRAME_PATTERN.findall(head)
+        # The outermost frame has no parent. In some versions of XLA each parent is printed as its
+        # number plus 1; a frame then seems to be its own parent.
+        shift = 1 if any(number == parent for number, _, parent in frames) else 0
+        self._frames = {
+            int(number): (places.get(place, ("", "")), int(parent or 0) - shift)
+            for number, place, parent in frames
+        }
+
+    def user_line_of(self, instruction_text: str) -> str:
+        """Return the source line of an instruction, such as ``train.py:88``.
+
+        The line is the innermost line of the instruction's call stack that is not in a library;
+        empty without such a line. `instruction_text` is the HLO of the instruction.
+        """
+        places = _SOURCE_LINE_PATTERN.findall(instruction_text)
+        frame = int("".join(_STACK_FRAME_ID_PATTERN.findall(instruction_text)[:1]) or 0)
+        while frame in self._frames and len(places) < _MAX_FRAMES:
+            place, frame = self._frames[frame]
+            places.append(place)
+        user_places = (place for place in places if place[0] and not is_in_library(place[0]))
+        return next((f"{_FOLDERS_PATTERN.sub('', file)}:{line}" for file, line in user_places), "")
+
+
+def is_in_library(file: str) -> bool:
+    """Return whether the path `file` belongs to an installed package or to Python."""
+    return _LIBRARIES_PATTERN.search(file) is not None

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.extensions.program.worker_inventory import collectives_in_hlo
+from busbw.extensions.program.worker import collectives_in_hlo
 from busbw.extensions.program.worker_values import CollectiveUse, ProgramError
 from tests.helpers.damage import bounded, contents, fuzzed
 from tests.unit.extensions.program.recorded import dump

@@ -36,10 +36,10 @@ def test_a_compiled_user_program_has_a_row_with_a_source_line_for_each_collectiv
     assert "v5e:2x4: fake program train-step, 8 ranks by fake 1" in ran.text
     rows = [" ".join(line.split()) for line in ran.text.splitlines()]
     assert "program/steps.py:76" in ran.text
-    assert [row.rpartition(" ")[0] for row in rows if row.startswith("all-reduce")] == [
-        "all-reduce float32 4194308 data (4) 1 per step 6.0 MiB synchronous",
-        "all-reduce float32 256K model (2) 1 per step 256.0 KiB synchronous",
-        "all-reduce bfloat16 128K model (2) 2 per step 256.0 KiB synchronous",
+    assert [row.partition(" program/")[0] for row in rows if row.startswith("all-reduce")] == [
+        "all-reduce float32 4194308 along data 4 1 per step 6.0 MiB synchronous",
+        "all-reduce float32 256K along model 2 1 per step 256.0 KiB synchronous",
+        "all-reduce bfloat16 128K along model 2 2 per step 256.0 KiB synchronous",
     ]
     assert "a step: 4.5 MiB of payloads, 6.5 MiB over each rank's link in rings" in ran.text
 
@@ -124,9 +124,7 @@ def test_a_user_program_fails_if_the_compiler_returns_a_text_that_is_no_hlo(fold
     ("options", "sentence"),
     sweep(
         [
-            (["--program=train.py:stpe"], "--program: train.py: there is no function 'stpe'"),
             (["--program=train.py"], "expected FILE.py:FUNCTION or MODULE:FUNCTION"),
-            (["--program=gone.py:step"], "--program: gone.py: there is no such file"),
             (["--program=a-b:step"], "expected FILE.py:FUNCTION"),
             (["--program=train:1"], "expected FILE.py:FUNCTION"),
         ],
@@ -148,7 +146,7 @@ def test_two_user_programs_of_the_same_name_are_a_usage_error(folder: Folder) ->
     ran = compiled(
         folder, "--program=one/train.py:step", "--program=two/train.py:step", exit_code=4
     )
-    assert "one/train.py:step and two/train.py:step would both be called train-step" in ran.sentence
+    assert "the same name: one/train.py:step, two/train.py:step" in ran.sentence
 
 
 @pytest.mark.parametrize(

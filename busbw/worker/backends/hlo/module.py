@@ -36,9 +36,9 @@ HLO_COLLECTIVES = (
 _INSTRUCTION_PATTERN = re.compile(r"=\s+(?P<shape>\(.*?\)|\S+)\s+(?P<op>[a-z][a-z0-9-]*)\(")
 _ARRAY_PATTERN = re.compile(r"(?:[a-z]+(\d+)\w*|pred)\[([\d,]*)\]")
 _COMPUTATION_HEAD_PATTERN = re.compile(r"(?P<entry>ENTRY )?%?(?P<name>[\w.-]+) .*\{$")
-_LOOP_BODY_PATTERN = re.compile(r"body=%?([\w.-]+)")
-_CALLED_COMPUTATION_PATTERN = re.compile(
-    r"(?:calls|to_apply|called_computations)=(\{[^}]*\}|%?[\w.-]+)"
+_COMPUTATIONS_PATTERN = re.compile(
+    r"\b(calls|to_apply|condition|body|(?:true|false)_computation|(?:branch|called)_computations)="
+    r"(\{[^}]*\}|%?[\w.-]+)"
 )
 _NAME_PATTERN = re.compile(r"[\w.-]+")
 _QUOTED_TEXT_PATTERN = re.compile(r'"(?:[^"\\\n]|\\.)*"')
@@ -149,6 +149,14 @@ class Instruction:
         """
         return remove_quoted_parts(self.text)
 
+    @functools.cached_property
+    def computations_by_role(self) -> Mapping[str, tuple[str, ...]]:
+        """The names of the computations that may run, by the attribute of HLO, such as ``body``."""
+        return {
+            role: tuple(_NAME_PATTERN.findall(names))
+            for role, names in _COMPUTATIONS_PATTERN.findall(self.text_without_quoted_parts)
+        }
+
     @property
     def called_computations(self) -> tuple[str, ...]:
         """The names of the computations that this instruction calls whenever it runs.
@@ -158,8 +166,7 @@ class Instruction:
         """
         if self.op in ("conditional", "while") or self.op.endswith(("-update", "-done")):
             return ()
-        called = _CALLED_COMPUTATION_PATTERN.findall(self.text_without_quoted_parts)
-        return tuple(name for text in called for name in _NAME_PATTERN.findall(text))
+        return tuple(name for names in self.computations_by_role.values() for name in names)
 
 
 @dataclass(frozen=True)
@@ -183,7 +190,7 @@ class Module:
         another loop.
         """
         loops = [line for line in self.unconditional_instructions(self.entry) if line.op == "while"]
-        return tuple(name for loop in loops for name in _LOOP_BODY_PATTERN.findall(loop.text))
+        return tuple(name for loop in loops for name in loop.computations_by_role.get("body", ()))
 
     def unconditional_instructions(
         self, name: str, *, includes_fused: bool = True

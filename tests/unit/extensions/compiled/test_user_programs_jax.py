@@ -33,7 +33,10 @@ FAULTS: Mapping[str, tuple[str, ...]] = {
         "steps.py:3",
     ),
     "replicated": ("reduce-scatter of bfloat16 4M along data: ", "steps.py:"),
-    "doubled_gather": ("all-gather of bfloat16 2M along data: 8 -> 16 per step (", "steps.py:"),
+    "doubled_gather": (
+        "all-gather of bfloat16 2M along data: 8 per step -> 16 per step (",
+        "steps.py:",
+    ),
     "wide": (
         "reduce-scatter of bfloat16 4M along data: bfloat16 4M -> float32 8M (",
         "steps.py:49",

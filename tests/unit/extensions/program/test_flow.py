@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from busbw.extensions.program.worker_inventory import collectives_in_hlo
+from busbw.extensions.program.worker import collectives_in_hlo
 
 HEAD = "HloModule m, is_scheduled=true, num_partitions=8\n\n"
 GROUPS = "channel_id=1, replica_groups={{0,1,2,3,4,5,6,7}}, use_global_device_ids=true"

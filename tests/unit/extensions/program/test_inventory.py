@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.extensions.program.worker_inventory import collectives_in_hlo, mesh_in_stablehlo
+from busbw.extensions.program.worker import collectives_in_hlo, mesh_in_stablehlo
 from busbw.extensions.program.worker_values import CollectiveUse, ProgramError
 from tests.unit.extensions.program.recorded import DUMPS, dump, mesh_of
 
@@ -301,14 +301,38 @@ def test_a_collective_that_a_generic_asynchronous_call_runs_is_listed_once(
     assert use.is_asynchronous
 
 
-def test_a_listed_collective_without_metadata_has_the_source_line_of_its_operand() -> None:
-    noted = 'metadata={op_name="jit(step)/dot" source_file="/w/train.py" source_line=31}'
-    (use,) = _read(
-        f"%a = f32[8]{{0}} fusion(%p), kind=kLoop, calls=%f, {noted}",
-        "%b = f32[8]{0} bitcast(%a)",
-        f"%x = f32[1024]{{0}} all-reduce(%b), {GROUPS}, to_apply=%add",
-    )
-    assert use.source == "w/train.py:31"
+NOTED = 'metadata={{op_name="jit(step)/dot" source_file="/w/train.py" source_line={}}}'
+
+
+@pytest.mark.parametrize(
+    ("lines", "source"),
+    [
+        (
+            (
+                f"%a = f32[8]{{0}} fusion(%p), kind=kLoop, calls=%f, {NOTED.format(31)}",
+                "%b = f32[8]{0} bitcast(%a)",
+                f"%x = f32[1024]{{0}} all-reduce(%b), {GROUPS}, to_apply=%add",
+            ),
+            "w/train.py:31",
+        ),
+        # Two sums that the compiler combined.
+        (
+            (
+                f"%s = (f32[8], f32[8]) all-reduce-start(%p, %p), {GROUPS}, {NOTED.format(31)}",
+                "%d = (f32[8], f32[8]) all-reduce-done(%s)",
+                f"%a = f32[8] get-tuple-element(%d), index=0, {NOTED.format(31)}",
+                f"%b = f32[8] get-tuple-element(%d), index=1, {NOTED.format(47)}",
+            ),
+            "w/train.py:31, w/train.py:47",
+        ),
+    ],
+    ids=["without metadata", "combined"],
+)
+def test_a_listed_collective_has_the_source_lines_of_its_parts_or_else_of_its_operand(
+    lines: tuple[str, ...], source: str
+) -> None:
+    (use,) = _read(*lines)
+    assert use.source == source
 
 
 CUT = f"""\

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.extensions.program.worker_inventory import collectives_in_hlo
+from busbw.extensions.program.worker import collectives_in_hlo
 from busbw.extensions.program.worker_values import CollectiveUse
 
 LOOPED = Path(__file__).parent / "looped"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 from collections.abc import Callable
 from pathlib import Path
@@ -56,15 +55,8 @@ def test_the_number_of_ranks_of_a_dump_comes_from_the_file_or_else_from_the_sess
     ("head", "groups", "named_ranks", "sentence"),
     [
         ("", "{}", None, r"over all ranks, .* name the number with --ranks=N"),
-        (", num_partitions=4", "{}", 8, "it is compiled for 4 ranks, expected 8 as in --ranks"),
-        ("", "{{0,1},{2,3}}", 2, "it is compiled for 4 ranks, expected 2 as in --ranks"),
-        (
-            ", num_partitions=2",
-            "{{0,1},{2,3}}",
-            None,
-            "for 4 ranks, expected 2 as in the first",
-        ),
-        (", num_partitions=2", "[2,4]<=[8]", None, "for 8 ranks, expected 2 as in the first"),
+        (", num_partitions=4", "{}", 8, "it is compiled for 4 ranks, expected 8"),
+        ("", "{{0,1},{2,3}}", 2, "it is compiled for 4 ranks, expected 2"),
         (", num_partitions=99999999", "{}", None, "for 99999999 ranks, expected at most 65536"),
     ],
 )
@@ -78,14 +70,12 @@ def test_a_dump_whose_ranks_are_unknown_or_differ_from_the_session_is_refused(
 @pytest.mark.parametrize(
     "changed",
     [
-        lambda content: content.replace(b"\n", b"\r\n"),
-        lambda content: b"\xef\xbb\xbf" + content,
         lambda content: content.replace(b", replica", ', note="\u2028", replica'.encode()),
         gzip.compress,
     ],
-    ids=["lines of Windows", "a byte order mark", "another end of a line", "gzip"],
+    ids=["another end of a line", "gzip"],
 )
-def test_a_dump_is_read_with_any_line_ends_or_a_byte_order_mark_or_gzip_compression(
+def test_a_dump_is_read_with_other_ends_of_lines_in_names_or_with_gzip_compression(
     tmp_path: Path, changed: Callable[[bytes], bytes]
 ) -> None:
     path = _dump(tmp_path, head=", num_partitions=4")
@@ -96,17 +86,24 @@ def test_a_dump_is_read_with_any_line_ends_or_a_byte_order_mark_or_gzip_compress
 @pytest.mark.parametrize(
     ("before", "after", "sentence"),
     [
-        ("\n  ROOT ", "\n  ", "'add' has 0 ROOT instructions, expected 1"),
-        ("to_apply=%add", "to_apply=%add.1", "it runs 'add.1', which is missing"),
-        ("\nENTRY %main", "\n%add (a: f32[]) -> f32[] {\n}\n\nENTRY %main", "it has 'add' twice"),
-        ("\n  %b = f32[] parameter(1)", "", "it runs 'b', which is missing"),
-        ("\n  %a = f32[] parameter(0)", "\n  %a = f32[] parameter(0)" * 2, "it has 'a' twice"),
+        ("\n  ROOT ", "\n  ", "it has 'add: ROOT' 0 times, expected once"),
+        ("to_apply=%add", "to_apply=%add.1", "it has 'add.1' 0 times, expected once"),
+        (
+            "\nENTRY %main",
+            "\n%add (a: f32[]) -> f32[] {\n}\n\nENTRY %main",
+            "it has 'add' 2 times, expected once",
+        ),
+        ("\n  %b = f32[] parameter(1)", "", "it has 'add: b' 0 times, expected once"),
+        (
+            "\n  %a = f32[] parameter(0)",
+            "\n  %a = f32[] parameter(0)" * 2,
+            "it has 'add: a' 2 times, expected once",
+        ),
         (
             "\nENTRY %main",
             "\nHloModule x\n\nENTRY %main",
-            "it has several programs; expected a file",
+            "its first line is .*; expected optimized HLO of a single program",
         ),
-        ("\nENTRY %main", "\n<<<<<<< HEAD\nENTRY %main", "line 9:1: a Git conflict marker"),
         (
             "is_scheduled=true",
             'frontend_attributes={note="is_scheduled=true"}',
@@ -122,26 +119,6 @@ def test_a_dump_that_was_edited_or_damaged_is_refused(
     path.write_text(path.read_text().replace(before, after, 1))
     with pytest.raises(ProgramError, match=sentence):
         mode.read_hlo_file(path)
-
-
-@pytest.mark.parametrize(
-    ("attributes", "named_ranks", "is_right"),
-    [
-        ("collective-permute(%p), source_target_pairs={{0,1},{2,7}}", 8, True),
-        ("collective-permute(%p), source_target_pairs={{0,1},{2,7}}", 4, False),
-        ("all-reduce(%p), replica_groups={{0,1,2},{3}}, to_apply=%add", 4, True),
-        ("all-reduce(%p), replica_groups={{0,1,2},{3}}, to_apply=%add", 2, False),
-    ],
-)
-def test_an_hlo_file_that_names_a_rank_beyond_the_option_ranks_is_refused(
-    tmp_path: Path, attributes: str, named_ranks: int, is_right: bool
-) -> None:
-    path = _dump(tmp_path)
-    all_reduce = "all-reduce(%p), replica_groups={}, to_apply=%add"
-    path.write_text(path.read_text().replace(all_reduce, attributes))
-    refused = pytest.raises(ProgramError, match=f"expected {named_ranks} as in --ranks")
-    with contextlib.nullcontext() if is_right else refused:
-        assert mode.read_hlo_file(path, named_ranks)
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def _texts(before: tuple[CollectiveUse, ...], after: tuple[CollectiveUse, ...]) 
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"times": 24}, "12 -> 24 per step (train.py:88)"),
+        ({"times": 24}, "12 per step -> 24 per step (train.py:88)"),
         (
             {"hidden_by": 0},
             "asynchronous -> synchronous (train.py:88)",
@@ -55,7 +55,7 @@ WIDE = replace(SUM, dtype="float32", payload_bytes=24 << 20)
 LARGE, SMALL = replace(SUM, dtype="float32"), replace(SUM, dtype="float32", payload_bytes=8)
 APART = (replace(GATHER, times=5), replace(GATHER, times=7, source="train.py:90"))
 MIXED = (replace(GATHER, times=4), replace(GATHER, times=8, hidden_by=0))
-MANY = tuple(replace(GATHER, source=f"train.py:{line}") for line in range(5))
+MANY = tuple(replace(GATHER, source=f"train.py:{line}") for line in range(3))
 G, S = "all-gather of float32 4M along model: ", "all-reduce of bfloat16 12M along data: "
 WIDENED = S + "bfloat16 12M -> float32 24M (train.py:88)"
 
@@ -85,6 +85,15 @@ WIDENED = S + "bfloat16 12M -> float32 24M (train.py:88)"
                 "all-reduce of float32 8 along data: float32 8 -> float32 4 (train.py:88)",
             ],
         ),
+        # The largest with the largest, and the smaller collective is removed.
+        (
+            (LARGE, SMALL),
+            (replace(LARGE, payload_bytes=6 << 20),),
+            [
+                "all-reduce of float32 12M along data: float32 12M -> float32 6M (train.py:88)",
+                "all-reduce of float32 8 along data: 12 per step -> none (train.py:88)",
+            ],
+        ),
         # Only the source line or the overlap differs.
         *(
             ((GATHER, SUM), (SUM, other), [])
@@ -99,14 +108,20 @@ WIDENED = S + "bfloat16 12M -> float32 24M (train.py:88)"
         (
             APART,
             (*APART, replace(GATHER, times=2, source="train.py:91")),
-            [G + "12 -> 14 per step (train.py:91)"],
+            [G + "12 per step -> 14 per step (train.py:91)"],
         ),
         (
             (GATHER,),
             MIXED,
             [G + "asynchronous -> 4 asynchronous, 8 synchronous (train.py:88)"],
         ),
-        ((), MANY, [G + "none -> 60 per step (train.py:0, train.py:1 and 3 more)"]),
+        # Combined at two lines.
+        (
+            (replace(GATHER, source="train.py:88, train.py:90"),),
+            (replace(GATHER, payload_bytes=2 << 20),),
+            [G + "float32 4M -> float32 2M (train.py:90)"],
+        ),
+        ((), MANY, [G + f"none -> 36 per step ({', '.join(use.source for use in MANY)})"]),
     ],
 )
 def test_each_change_of_the_collectives_of_a_program_is_named_once_with_its_source_lines(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from busbw.extensions.program.worker_axes import SourceLines
+from busbw.extensions.program import worker
+from busbw.extensions.program.worker_values import SourceLines
 
 # As jaxlib 0.10 prints it: each parent is one more than it is, the outermost its own.
 TABLES = """\
@@ -48,26 +51,38 @@ OWN = '%x = f32[] add(), metadata={op_name="a/b" source_file="/w/t.py" source_li
 LIBRARY = '%x = f32[] add(), metadata={source_file="/v/site-packages/tf/ops.py" source_line=1221}'
 
 
+RELATIVE = TABLES.replace('"/home/ann/', '"')
+
+
 @pytest.mark.parametrize(
-    ("tables", "folder", "line", "source"),
+    ("tables", "line", "source"),
     [
-        (TABLES, "/home/ann", _noted(1), "run.py:12"),
-        (TABLES, "/home/ann", _noted(2), "models/train.py:88"),
+        (RELATIVE, _noted(1), "run.py:12"),
+        (RELATIVE, _noted(2), "models/train.py:88"),
         # Of a library: the user's line that called it.
-        (TABLES, "/home/ann", _noted(3), "models/train.py:88"),
-        (FROM_0, "/home/ann", _noted(3), "models/train.py:88"),
-        # Outside of the root.
-        (TABLES, "/srv", _noted(2), "models/train.py:88"),
-        (TABLES, "", _noted(1), "ann/run.py:12"),
-        ("", "/w", OWN, "t.py:31"),
-        (TABLES, "", "%x = f32[] add()", ""),
-        (TABLES, "", _noted(99), ""),
-        (TABLES, "", _noted(10**30), ""),
-        (TABLES, "", LIBRARY, ""),
-        (CIRCLE, "", _noted(3), ""),
+        (RELATIVE, _noted(3), "models/train.py:88"),
+        (FROM_0, _noted(3), "models/train.py:88"),
+        (TABLES, _noted(2), "models/train.py:88"),
+        (TABLES, _noted(1), "ann/run.py:12"),
+        ("", OWN, "w/t.py:31"),
+        ("", OWN.replace("/w/", "/"), "/t.py:31"),
+        (TABLES, "%x = f32[] add()", ""),
+        (TABLES, _noted(99), ""),
+        (TABLES, _noted(10**30), ""),
+        (TABLES, LIBRARY, ""),
+        (CIRCLE, _noted(3), ""),
     ],
 )
 def test_the_source_line_of_an_instruction_is_the_line_of_the_user_code_if_there_is_one(
-    tables: str, folder: str, line: str, source: str
+    tables: str, line: str, source: str
 ) -> None:
-    assert SourceLines(tables, source_folder=folder).user_line_of(line) == source
+    assert SourceLines(tables).user_line_of(line) == source
+
+
+def test_the_source_line_of_a_collective_is_relative_to_the_folder_in_which_a_worker_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    place = f'source_file="{tmp_path}/models/layers/dense.py" source_line=31'
+    text = f"ENTRY %m (p: f32[]) -> f32[] {{\n  %x = f32[] all-reduce(%p), {place}\n}}\n"
+    assert worker.parse_collectives(text, {"data": 8}).uses[0].source == "models/layers/dense.py:31"

@@ -105,6 +105,8 @@ KNOWN = ', backend_config={"known_trip_count":{"n":"5"},"known_init_step":{"init
         (_loop(limit=3000), 3000),
         (_loop(op="divide", first=64, limit=0, step=2, direction="GT"), 7),
         (_loop(op="shift-right-logical", first=64, limit=0, direction="GT"), 7),
+        # Comments of XLA in the shape of a long tuple.
+        (_loop().replace("s32[]) parameter(0)", "/*index=5*/s32[]) parameter(0)"), 7),
         # The compiler wrote how often.
         (_loop(known=KNOWN, last="given"), 5),
         (FUSED, 6),
@@ -119,7 +121,7 @@ KNOWN = ', backend_config={"known_trip_count":{"n":"5"},"known_init_step":{"init
         # A computation that calls itself.
         (FUSED.replace("kind=kLoop, calls=%compared", "kind=kLoop, calls=%more"), None),
     ],
-    ids=range(20),
+    ids=range(21),
 )
 def test_the_number_of_turns_of_a_loop_is_computed_from_its_counter_and_its_condition(
     text: str, turns: int | None
