@@ -19,5 +19,5 @@ VALUES = {
 FIGURES = {"soak": "mode:FIGURES"}
 HOOKS = {"tables": "signatures:order_tables"}
 FIRST_CALLS = {"signature": "worker_signature:SummationSignatureReader"}
-WORKER_SERVICES = {"health": "worker_health:make_worker"}
+WORKER_SERVICES = {"health": "worker_health:HealthReader"}
 WORKER_OPERATIONS = {"soak": "worker:soak", "health": "worker_health:HealthReader.read"}
