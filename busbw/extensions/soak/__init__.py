@@ -14,7 +14,7 @@ FINDINGS = {"health": "health:health_finding", "signature": "signatures:signatur
 VALUES = {
     "health": "health:Health",
     "soak": "worker:Tally",
-    "signature": "worker_orders:Signature",
+    "signature": "signatures:Signature",
 }
 FIGURES = {"soak": "mode:FIGURES"}
 HOOKS = {"tables": "signatures:order_tables"}
