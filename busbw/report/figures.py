@@ -100,7 +100,7 @@ def _launch_range(verdict: Verdict) -> tuple[float, float] | None:
     return times.best_s / times.median_s - 1, times.worst_s / times.median_s - 1
 
 
-def _declare_figure_of_field(
+def declare_figure_of_field(
     find_part: Callable[[Verdict], object], id: str, heading: str = "", **options: Any
 ) -> Figure:
     """Return a figure whose value is the field `id` of a verdict, or of a part of the verdict.
@@ -116,8 +116,8 @@ def _declare_figure_of_field(
     return Figure(id, heading, compute=compute, **options)
 
 
-_verdict_figure = partial(_declare_figure_of_field, lambda verdict: verdict)
-_summary_figure = partial(_declare_figure_of_field, operator.attrgetter("now"))
+_verdict_figure = partial(declare_figure_of_field, lambda verdict: verdict)
+_summary_figure = partial(declare_figure_of_field, operator.attrgetter("now"))
 
 # How tables show the figures of each unit.
 _MICROSECONDS: dict[str, Any] = {

@@ -158,6 +158,46 @@ def measure_cases(
     )
 
 
+def runner_arguments(
+    resolved_session: MeasuredSession,
+    executor: Executor,
+    display: Display,
+    observers: Mapping[str, Observer],
+) -> dict[str, Any]:
+    """Return the arguments of a RoundRunner that runs the session's cases with each of its stacks.
+
+    Args:
+        resolved_session: The session before it measures.
+        executor: Starts the workers.
+        display: Shows the progress.
+        observers: The Observers of extensions, which the runner calls.
+
+    """
+    options, device = resolved_session.options, resolved_session.machine.target.device
+    jobs = sorted(resolved_session.jobs.values(), key=lambda job: job.key.ranks)
+    # The largest number of ranks of each framework.
+    ranks = {job.case.framework: job.key.ranks for job in jobs}
+    stacks = {}
+    for side in Side if options.is_paired else (Side.CANDIDATE,):
+        worker_specs = {
+            name: worker_spec_of(options, name, side, device=device, ranks=count)
+            for name, count in ranks.items()
+        }
+        # The reference stays unchanged, so that a slower candidate shows as a loss.
+        injection = options.inject if side is Side.CANDIDATE else None
+        stacks[side] = Stack(worker_specs=worker_specs, injection=injection)
+    return {
+        "executor": executor,
+        # Two CaseSpecs with different strategies can be the same Case, which is measured once.
+        "cases": {job.case: job.key for job in resolved_session.jobs.values()},
+        "plan": resolved_session.plan,
+        "stacks": stacks,
+        "can_overlap": device is DeviceClass.CPU,
+        "on_progress": display.show_status,
+        "observers": [observer.observe for observer in observers.values()],
+    }
+
+
 class _Measurer:
     """The measuring of a session's jobs by a RoundRunner, which keeps the measurements."""
 
@@ -166,28 +206,8 @@ class _Measurer:
     ) -> None:
         self._resolved, self._display = resolved_session, display
         self._observers = make_observers(resolved_session, executor)
-        options, device = resolved_session.options, resolved_session.machine.target.device
-        # The largest number of ranks of each framework.
-        jobs = sorted(resolved_session.jobs.values(), key=lambda job: job.key.ranks)
-        ranks = {job.case.framework: job.key.ranks for job in jobs}
-        stacks = {}
-        for side in Side if resolved_session.options.is_paired else (Side.CANDIDATE,):
-            worker_specs = {
-                name: worker_spec_of(options, name, side, device=device, ranks=count)
-                for name, count in ranks.items()
-            }
-            # The reference stays unchanged, so that a slower candidate shows as a loss.
-            injection = options.inject if side is Side.CANDIDATE else None
-            stacks[side] = Stack(worker_specs=worker_specs, injection=injection)
         self.schedule = RoundRunner(
-            executor=executor,
-            # Two CaseSpecs with different strategies can be the same Case, which is measured once.
-            cases={job.case: job.key for job in resolved_session.jobs.values()},
-            plan=resolved_session.plan,
-            stacks=stacks,
-            can_overlap=device is DeviceClass.CPU,
-            on_progress=display.show_status,
-            observers=[observer.observe for observer in self._observers.values()],
+            **runner_arguments(resolved_session, executor, display, self._observers)
         )
         self._needed_launch_counts = dict.fromkeys(
             self.schedule.cases, resolved_session.plan.launches

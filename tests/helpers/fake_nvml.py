@@ -69,10 +69,6 @@ def nvmlDeviceGetClockInfo(handle: int, clock: int) -> int:
     return 1980
 
 
-def nvmlDeviceGetMemoryInfo(handle: int) -> SimpleNamespace:
-    return SimpleNamespace(used=2**30)
-
-
 def nvmlDeviceGetNvLinkState(handle: int, link: int) -> int:
     if link >= _LINKS:
         raise NVMLError("Invalid Argument")

@@ -2,9 +2,8 @@
 
 A soak is a session that compares every result and times nothing: `mode` runs and judges soaks.
 `health` reads the health counters of devices in every session, and `signatures` compares the orders
-in which sums are added up. In workers, `worker` compares results, `worker_values` computes inputs
-and expected results, `worker_health` reads counters, and `worker_signature` reads the order of
-summation from a result.
+in which sums are added up. In workers, `worker_comparison` compares results, `worker_health` reads
+counters, and `worker_signature` reads the order of summation from a result.
 """
 
 MODES = {"busbw_verdict": "mode:mode_of"}
@@ -13,11 +12,11 @@ OBSERVERS = {"health": "health:make_observer"}
 FINDINGS = {"health": "health:health_finding", "signature": "signatures:signature_finding"}
 VALUES = {
     "health": "health:Health",
-    "soak": "worker:Tally",
-    "signature": "worker_orders:Signature",
+    "soak": "worker_comparison:Tally",
+    "signature": "signatures:Signature",
 }
 FIGURES = {"soak": "mode:FIGURES"}
 HOOKS = {"tables": "signatures:order_tables"}
 FIRST_CALLS = {"signature": "worker_signature:SummationSignatureReader"}
-WORKER_SERVICES = {"health": "worker_health:make_worker"}
-WORKER_OPERATIONS = {"soak": "worker:soak", "health": "worker_health:HealthReader.read"}
+WORKER_SERVICES = {"health": "worker_health:HealthReader"}
+WORKER_OPERATIONS = {"soak": "worker_comparison:soak", "health": "worker_health:HealthReader.read"}

@@ -5,9 +5,8 @@ If such a process does not answer in time, it is killed, and no counters are rea
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from busbw.driver.executor import Executor
@@ -19,7 +18,7 @@ from busbw.judge.decision import Finding
 from busbw.model.case import Case, CaseSpec
 from busbw.model.field_types import NotNegative
 from busbw.model.launch import Failure, LaunchId
-from busbw.model.machine import CPU_QUOTA, NO_GROUP
+from busbw.model.machine import CPU_QUOTA
 from busbw.model.verdict import Verdict
 from busbw.model.words import seconds_text
 from busbw.session.machine import worker_spec_of
@@ -31,7 +30,7 @@ from .worker_health import HealthReading
 HEALTH_VALUE = "health"
 _TIMEOUT_S = 10.0
 
-# The variable with the script of the fake framework. With ``"counts": true`` in the script the
+# The variable with the script of the fake framework. With the key ``"counts"`` in the script the
 # devices of this framework have counters.
 _SCRIPT_VARIABLE = "BUSBW_FAKE"
 
@@ -71,37 +70,22 @@ class HealthChanges:
         `earlier` and `later` are the two readings. `prefix` is put before the names of counters,
         such as ``host1, ``.
         """
-        errors, throttled_s = dict(self.errors), dict(self.throttled_s)
+        errors = dict(self.errors)
+        throttled_s = dict(self.throttled_s)
         for counter in sorted({*earlier.errors, *later.errors}):
-            name, first = prefix + counter, earlier.errors.get(counter, 0.0)
+            first = earlier.errors.get(counter, 0.0)
             last = later.errors.get(counter, 0.0)
             if first != last:
-                errors[name] = errors.get(name, (first, last))[0], last
+                errors[prefix + counter] = errors.get(prefix + counter, (first,))[0], last
         min_s = _MIN_THROTTLED_FRACTION * (later.read_s - earlier.read_s)
         for counter, seconds in later.throttled_s.items():
-            # A device's counter that is new began at 0, when the driver started. A quota's counter
-            # is new if the quota was changed, and its first value is no change.
-            gained_s = seconds - earlier.throttled_s.get(
-                counter, 0.0 if CPU_QUOTA in counter else seconds
-            )
+            # A device counts from the start of its driver, so its first count is no change. A
+            # quota's time is counted from the start of the process that reads it.
+            first_s = 0.0 if CPU_QUOTA in counter else seconds
+            gained_s = seconds - earlier.throttled_s.get(counter, first_s)
             if gained_s > 0 and gained_s >= min_s:
-                name = prefix + counter
-                throttled_s[name] = throttled_s.get(name, 0.0) + gained_s
+                throttled_s[prefix + counter] = throttled_s.get(prefix + counter, 0.0) + gained_s
         return HealthChanges(errors=errors, throttled_s=throttled_s)
-
-    @property
-    def throttling_texts(self) -> tuple[str, ...]:
-        """A text for each reason for throttling: ``gpu 0 power cap: throttled for 3.2 s``."""
-        return tuple(
-            f"{name}: throttled for {seconds_text(seconds, 3)}"
-            for name, seconds in self.throttled_s.items()
-        )
-
-    @property
-    def change_texts(self) -> tuple[str, ...]:
-        """A text for each changed counter, such as ``gpu 0 PCIe replays 1 -> 3``; errors first."""
-        errors = (f"{name} {first:g} -> {last:g}" for name, (first, last) in self.errors.items())
-        return (*errors, *self.throttling_texts)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -126,21 +110,16 @@ def make_observer(resolved_session: MeasuredSession, executor: Executor) -> Obse
     read. Returns None for the fake framework, unless its script says that its devices have
     counters.
     """
-    options, target = resolved_session.options, resolved_session.machine.target
+    options = resolved_session.options
+    target = resolved_session.machine.target
     framework = next(iter(target.device_sets))
-    is_local = options.remote is None
-    script = json.loads(os.environ.get(_SCRIPT_VARIABLE, "{}"))
-    if FRAMEWORKS[framework].is_scripted and not script.get("counts"):
+    if FRAMEWORKS[framework].is_scripted and '"counts"' not in os.environ.get(_SCRIPT_VARIABLE, ""):
         return None
+    if options.remote is None:
+        # All processes on a host would read the same counters.
+        options = replace(options, processes=1)
     worker_spec = worker_spec_of(options, framework, Side.CANDIDATE, device=target.device)
-    # All processes on a host would read the same counters.
-    worker_spec = replace(
-        worker_spec,
-        service=HEALTH_VALUE,
-        cluster=NO_GROUP if is_local else worker_spec.cluster,
-        default_variables={},
-    )
-    observer = HealthObserver(executor, worker_spec)
+    observer = HealthObserver(executor, replace(worker_spec, service=HEALTH_VALUE))
     return Observer(observer.observe, observer.health)
 
 
@@ -159,7 +138,7 @@ class HealthObserver:
     worker_spec: WorkerSpec | None
     _last_readings: dict[str, HealthReading] = field(default_factory=dict)
     _changes: dict[str, HealthChanges] = field(default_factory=dict)
-    _group: Group | None = None
+    _group: Group | Failure | None = None
 
     def health(self) -> Health | None:
         """Return the counters and their changes so far; None if no counter was read."""
@@ -170,49 +149,39 @@ class HealthObserver:
         """Read the counters, and add their changes since the last reading to the changes of `case`.
 
         `case` is the case that has just run. Before the first case of a launch, `case` is None.
-        Then no case ran since the last reading, and the changes are ignored.
+        Then no case ran since the last reading, and the changes are ignored. If several processes
+        run on a host, the reading of the last process counts.
         """
-        for host, reading in self._read_all_hosts().items():
+        replies = self._ask_all_hosts(self.worker_spec) if self.worker_spec else []
+        readings = {reply.host: reply for reply in replies if isinstance(reply, HealthReading)}
+        failures = [reply.message for reply in replies if isinstance(reply, Failure)]
+        if failures or not any(r.errors or r.throttled_s or r.values for r in readings.values()):
+            self.worker_spec = None
+            for message in failures[:1]:
+                self.executor.on_note(f"health counters of devices are not read: {message}")
+            return
+        for host, reading in readings.items():
             before = self._last_readings.get(host, reading)
             prefix = f"{host}, " if len(self._last_readings) > 1 else ""
             if case is not None:
                 changes = self._changes.get(case.name, HealthChanges())
                 changes = changes.with_added_changes(before, reading, prefix)
-                self._changes |= {case.name: changes} if changes.change_texts else {}
+                if changes != HealthChanges():
+                    self._changes[case.name] = changes
             self._last_readings[host] = reading
 
-    def _read_all_hosts(self) -> Mapping[str, HealthReading]:
-        """Read the counters, and map the name of each host to its reading; empty after a failure.
+    def _ask_all_hosts(self, worker_spec: WorkerSpec) -> Sequence[HealthReading | Failure]:
+        """Return the reading of each process, or the failures because of which a reading lacks.
 
-        If several processes run on a host, the reading of the last process counts.
+        `worker_spec` describes the processes, which are started if they do not run.
         """
-        if self.worker_spec is None:
-            return {}
-        if self._group is None or self._group.has_ended:
-            group = self.executor.open_group(self.worker_spec, LaunchId(name=HEALTH_VALUE))
-            if isinstance(group, Failure):
-                return self._stop_reading(group.message)
-            self._group = group
-        request, activity = Request(HEALTH_VALUE, HealthReading), "reading health counters"
-        replies = self._group.ask_each(request, _TIMEOUT_S, activity)
-        if isinstance(replies, Failure):
-            return self._stop_reading(replies.message)
-        readings = {r.host: r for r in replies if isinstance(r, HealthReading)}
-        problem = next((r.problem for r in readings.values() if r.problem), "")
-        has_counters = any(r.errors or r.throttled_s or r.values for r in readings.values())
-        return readings if has_counters and not problem else self._stop_reading(problem)
-
-    def _stop_reading(self, reason: str) -> Mapping[str, HealthReading]:
-        """End the reading of counters for the rest of the session, and return an empty mapping.
-
-        `reason` says why, and is shown to the user unless it is empty.
-        """
-        self.worker_spec = None
-        if self._group is not None:
-            self._group.kill()
-        if reason:
-            self.executor.on_note(f"health counters of devices are not read: {reason}")
-        return {}
+        if not isinstance(self._group, Group) or self._group.has_ended:
+            self._group = self.executor.open_group(worker_spec, LaunchId(name=HEALTH_VALUE))
+        if isinstance(self._group, Failure):
+            return [self._group]
+        request = Request(HEALTH_VALUE, HealthReading)
+        replies = self._group.ask_each(request, _TIMEOUT_S, "reading health counters")
+        return [replies] if isinstance(replies, Failure) else replies
 
 
 def health_finding(measured_session: MeasuredSession, spec: CaseSpec, verdict: Verdict) -> Finding:
@@ -224,20 +193,21 @@ def health_finding(measured_session: MeasuredSession, spec: CaseSpec, verdict: V
     alike.
     """
     health: Health | None = measured_session.extra.get(HEALTH_VALUE)
-    changes = (
-        health.changes.get(measured_session.jobs[spec].case.name) if health is not None else None
-    )
-    if changes is None:
+    case_name = measured_session.jobs[spec].case.name
+    if health is None or case_name not in health.changes:
         return Finding()
+    changes = health.changes[case_name]
+    errors = [f"{name} {first:g} -> {last:g}" for name, (first, last) in changes.errors.items()]
+    throttling = [
+        f"{name}: throttled for {seconds_text(seconds, 3)}"
+        for name, seconds in changes.throttled_s.items()
+    ]
     lost_s = 0.0
     if verdict.ratio:
         runs = measured_session.measurements[spec].runs
         sampling_s = sum(run.phases_s.get("sampling", 0.0) for run in runs)
         lost_s = (1 - 1 / verdict.ratio) * sampling_s
     explains = sum(changes.throttled_s.values()) >= _MIN_THROTTLED_LOSS_FRACTION * lost_s
-    doubt = (
-        ", ".join(changes.throttling_texts)
-        if explains and not measured_session.options.is_paired
-        else ""
-    )
-    return Finding(notes=changes.change_texts, doubt=doubt)
+    is_doubted = explains and not measured_session.options.is_paired
+    doubt = ", ".join(throttling) if is_doubted else ""
+    return Finding(notes=(*errors, *throttling), doubt=doubt)

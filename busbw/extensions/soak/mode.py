@@ -3,44 +3,52 @@
 Cases are soaked by turns until the time is over. Some errors occur in all iterations of a launch,
 and other errors occur only after hours. So a launch soaks for a few times as long as it took to
 start, and then the next launch starts. The verdict on a case names a wrong element, or gives an
-upper bound for the rate of wrong results. Results are compared in workers, by the module `worker`.
+upper bound for the rate of wrong results. Results are compared in workers, by the module
+`worker_comparison`.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 from busbw.driver.executor import Executor
 from busbw.driver.group import Group
-from busbw.driver.schedules import Side
+from busbw.driver.schedules import RoundRunner, Side
 from busbw.driver.transport import Request
 from busbw.judge.decision import merge_findings
-from busbw.judge.validity import out_of_memory_verdict
 from busbw.model.case import Case, CaseSpec
-from busbw.model.launch import Failure, LaunchId, Measurement
+from busbw.model.launch import Failure, Measurement
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import FailureKind, Outcome, SessionOutcome, bytes_text, plural
-from busbw.report.figures import Figure
+from busbw.report.figures import declare_figure_of_field
 from busbw.session.judge import findings_of_extensions
-from busbw.session.machine import worker_spec_of
-from busbw.session.measure import Display, make_observers, observed_values
+from busbw.session.measure import Display, make_observers, observed_values, runner_arguments
 from busbw.session.options import Options
 from busbw.session.run import Mode, measuring_mode, run_under_machine_lock
 from busbw.session.state import JudgedSession, MeasuredSession
 
-from .worker import Tally
+from .worker_comparison import Tally
 
 SOAK_VALUE = "soak"
 _CONFIDENCE = 0.95
 
-# A launch soaks for this many times the duration of its start. A case is soaked for _TURN_S
-# seconds before the next case, and for at least _MIN_TURN_S seconds.
-_SOAK_TIME_PER_START_TIME, _TURN_S, _MIN_TURN_S = 4.0, 2.0, 0.1
+# A launch soaks for this many times the mean duration of a start.
+_SOAK_TIME_PER_START_TIME = 4.0
+# A case is soaked for this time before the next case. When the duration of --soak is over, a case
+# without an iteration is soaked for the shorter time.
+_TURN_S = 2.0
+_MIN_TURN_S = 0.1
+
+# The outcomes of cases with a failure. A case with any other failure is FAILED.
+_OUTCOMES = {
+    FailureKind.OUT_OF_MEMORY: Outcome.OUT_OF_MEMORY,
+    FailureKind.OTHER_DTYPE: Outcome.SKIPPED,
+}
 
 
 def mode_of(options: Options) -> Mode | None:
@@ -49,171 +57,135 @@ def mode_of(options: Options) -> Mode | None:
         return None
     return replace(
         measuring_mode(replace(options, require_baselines=False)),
-        run_cases=partial(
-            run_under_machine_lock,
-            run_resolved=lambda session, executor, display: Soak(session, executor, display).run(),
-        ),
+        run_cases=partial(run_under_machine_lock, run_resolved=soak_and_judge),
     )
 
 
-class Soak:
-    """A soak: the cases of a session are run, and their results compared, for a given duration.
+def soak_and_judge(
+    resolved_session: MeasuredSession, executor: Executor, display: Display
+) -> JudgedSession:
+    """Soak the cases of a session, and return the session with their verdicts.
 
-    Attributes:
+    After an interrupt, the verdicts so far are shown, and KeyboardInterrupt is raised again.
+
+    Args:
         resolved_session: The cases and the devices. Its option --soak gives the duration.
         executor: Starts the launches.
         display: Shows the progress.
+
+    """
+    observers = make_observers(resolved_session, executor)
+    arguments = runner_arguments(resolved_session, executor, display, observers)
+    runner = SoakRunner(**arguments, duration_s=resolved_session.options.extra[SOAK_VALUE])
+    begun_s = time.monotonic()
+    try:
+        runner.run()
+    except KeyboardInterrupt:
+        for verdict in judge_soak(resolved_session, runner).verdicts.values():
+            display.write_line(f"{verdict.spec.id}: {verdict.headline()}")
+        raise
+    soaked_s = time.monotonic() - begun_s
+    extra = observed_values(observers)
+    return judge_soak(replace(resolved_session, measuring_s=soaked_s, extra=extra), runner)
+
+
+@dataclass
+class SoakRunner(RoundRunner):
+    """The launches of a soak, each of which soaks its cases by turns, and the results so far.
+
+    Attributes:
+        duration_s: The time for which to soak in seconds, from the first iteration on.
         tallies: Maps each case to the amount that was compared so far.
-        failures: Maps each case whose soak stopped to the reason.
 
     """
 
-    def __init__(
-        self, resolved_session: MeasuredSession, executor: Executor, display: Display
-    ) -> None:
-        self.resolved_session, self.executor, self.display = resolved_session, executor, display
-        self.tallies = {job.case: Tally() for job in resolved_session.jobs.values()}
-        self.failures: dict[Case, Failure] = {}
-        self._observers = make_observers(resolved_session, executor)
-        self._end_s = 0.0
-        self._launch_count = 0
+    duration_s: float = 0.0
+    tallies: dict[Case, Tally] = field(default_factory=lambda: defaultdict(Tally))
+    _end_s: float = math.inf
 
-    def run(self) -> JudgedSession:
-        """Soak all cases, and return the session with their verdicts.
+    def run(self) -> None:
+        """Soak all cases until the duration is over, and each case has an iteration or failed."""
+        while cases := self._unfinished_cases(self.cases):
+            framework = cases[0].framework
+            self.run_rounds([case for case in cases if case.framework == framework], 1)
 
-        After an interrupt, the verdicts so far are shown, and KeyboardInterrupt is raised again.
-        """
-        begun_s, executor, display = time.monotonic(), self.executor, self.display
-        self._end_s = begun_s + self.resolved_session.options.extra[SOAK_VALUE]
-        try:
-            with executor:
-                while cases := self._unfinished_cases():
-                    self._soak_launch(self._next_case(cases).framework)
-        except KeyboardInterrupt:
-            for verdict in self._verdicts(self.resolved_session).values():
-                display.write_line(f"{verdict.spec.id}: {verdict.headline()}")
-            raise
-        finally:
-            soaked_s = time.monotonic() - begun_s
-            display.write_line(f"busbw: soaked for {soaked_s:.0f} s")
-        return self._judge(soaked_s)
+    def _unfinished_cases(self, cases: Iterable[Case]) -> list[Case]:
+        """Return those of `cases` that are to be soaked further, because no failure stopped them.
 
-    def _unfinished_cases(self, framework: str = "") -> list[Case]:
-        """Return the cases that are to be soaked further, because no failure stopped them.
-
-        After the duration of --soak, only the cases without an iteration are soaked. `framework`
-        limits the result to the cases of a framework; empty for all frameworks.
+        The first case is the case that was soaked for the shortest time. When the duration is over,
+        only cases without an iteration are soaked further.
         """
         is_late = time.monotonic() >= self._end_s
-        return [
+        unfinished = [
             case
-            for case, tally in self.tallies.items()
-            if framework in ("", case.framework)
-            and case not in self.failures
-            and not (is_late and tally.iterations)
+            for case in cases
+            if not self._results[Side.CANDIDATE, case]
+            and not (is_late and self.tallies[case].iterations)
         ]
+        return sorted(unfinished, key=lambda case: self.tallies[case].soaked_s)
 
-    def _next_case(self, cases: Sequence[Case]) -> Case:
-        """Return the case that was soaked for the shortest time.
-
-        If several cases were soaked for the same time, return the case with the largest payload.
-        """
-        return min(cases, key=lambda case: (self.tallies[case].soaked_s, -case.payload_bytes))
-
-    def _soak_launch(self, framework: str) -> None:
-        """Soak the unfinished cases of `framework` by turns, in a new launch.
-
-        If the launch does not start, all these cases fail.
-        """
-        self._launch_count += 1
-        launch = LaunchId(round_number=self._launch_count, framework=framework)
-        begun_s, executor = time.monotonic(), self.executor
-        ranks = max(job.key.ranks for job in self.resolved_session.jobs.values())
-        device = self.resolved_session.machine.target.device
-        worker_spec = worker_spec_of(
-            self.resolved_session.options, framework, Side.CANDIDATE, device=device, ranks=ranks
-        )
-        with executor.time_phase("starting"):
-            group = executor.open_group(worker_spec, launch)
-        if isinstance(group, Failure):
-            self.failures |= dict.fromkeys(self._unfinished_cases(framework), group)
-            return
-        start_s = time.monotonic() - begun_s
-        if self._launch_count == 1:
-            # The first start, however long it took, is not part of the requested time.
-            self._end_s += start_s
-        end_s = time.monotonic() + max(_TURN_S, _SOAK_TIME_PER_START_TIME * start_s)
-        self._call_observers(None)
-        with executor.time_phase("measuring"):
-            while time.monotonic() < end_s and (cases := self._unfinished_cases(framework)):
-                self._soak_case(group, self._next_case(cases))
-                if group.has_ended:
-                    return
-        executor.close_group(group)
+    def _measure_cases(self, groups: Mapping[Side, Group], cases: Sequence[Case]) -> Sequence[Case]:
+        group = groups[Side.CANDIDATE]
+        mean_start_s = self.executor.spent_s["starting"] / self._round
+        end_s = time.monotonic() + max(_TURN_S, _SOAK_TIME_PER_START_TIME * mean_start_s)
+        self._notify_observers(None)
+        unfinished = self._unfinished_cases(cases)
+        while unfinished and time.monotonic() < end_s and not group.has_ended:
+            self._soak_case(group, unfinished[0])
+            unfinished = self._unfinished_cases(cases)
+        # The next launch soaks all cases again, also after the end of a worker.
+        return ()
 
     def _soak_case(self, group: Group, case: Case) -> None:
         """Soak `case` for about _TURN_S seconds in the workers of `group`, and record the result.
 
-        The compared amount is added to `tallies`. A failure is stored in `failures`, and the case
-        is then not soaked again. Observers are called at the end.
+        The compared amount is added to `tallies`, or a failure to the results. A case with a
+        failure is not soaked again. Observers are called at the end.
         """
+        self._end_s = min(self._end_s, time.monotonic() + self.duration_s)
         left_s = max(0.0, self._end_s - time.monotonic())
-        tally = self.tallies[case]
-        amount = amount_text(sum(self.tallies.values(), Tally()))
-        self.display.show_status(f"busbw: soaking: {amount}, {left_s:.0f} s left")
+        self.on_progress(f"busbw: soaking {case.name}, {left_s:.0f} s left")
         seconds = max(_MIN_TURN_S, min(_TURN_S, left_s))
-        plan = self.resolved_session.plan
-        key = next(job.key for job in self.resolved_session.jobs.values() if job.case == case)
-        values = {"case": case, "plan": plan, "key": key, "seconds": seconds}
-        request = Request("soak", Tally, {**values, "iterations": tally.iterations})
-        reply = group.ask(request, plan.timeout_s + seconds, f"soaking {case.name}")
+        values = {"case": case, "plan": self.plan, "key": self.cases[case], "seconds": seconds}
+        values["iterations"] = self.tallies[case].iterations
+        request = Request("soak", Tally, values)
+        reply = group.ask(request, self.plan.timeout_s + seconds, f"soaking {case.name}")
         if isinstance(reply, Failure):
-            self.failures[case] = reply
+            self._results[Side.CANDIDATE, case].append(reply)
         else:
-            self.tallies[case] = tally + reply
-        self._call_observers(case)
+            self.tallies[case] += reply
+        self._notify_observers(case)
 
-    def _call_observers(self, case: Case | None) -> None:
-        """Call all observers after `case`, or before the first case of a launch with None."""
-        for observer in self._observers.values():
-            observer.observe(case)
 
-    def _verdicts(self, observed: MeasuredSession) -> dict[CaseSpec, Verdict]:
-        """Return the verdict on each selected case, with the findings of extensions.
+def judge_soak(observed: MeasuredSession, runner: SoakRunner) -> JudgedSession:
+    """Return a soaked session with its verdicts, including the findings of extensions.
 
-        `observed` is the session with the extra values of the observers.
-        """
-        verdicts = {
-            spec: replace(verdict, extra={SOAK_VALUE: Tally()})
-            for spec, verdict in observed.skipped_verdicts.items()
-        }
-        for spec, job in observed.jobs.items():
-            failure = self.failures.get(job.case)
-            verdict = judge_soaked_case(spec, job.case, self.tallies[job.case], failure)
-            findings = findings_of_extensions(observed, spec, verdict)
-            verdicts[spec] = merge_findings(verdict, findings)
-        return {spec: verdicts[spec] for spec in observed.specs}
+    Of the measurements, the session contains only those with failures, because a soak has no times.
 
-    def _judge(self, soaked_s: float) -> JudgedSession:
-        """Return the session with its verdicts, after a soak of `soaked_s` seconds.
+    Args:
+        observed: The session with the extra values of the observers.
+        runner: The runner that has soaked the cases of the session.
 
-        Of the measurements, the session contains only failures, because a soak has no times.
-        """
-        extra = observed_values(self._observers)
-        observed = replace(self.resolved_session, measuring_s=soaked_s, extra=extra)
-        verdicts = self._verdicts(observed)
-        failures = {
-            spec: Measurement(case=job.case, failures=(failure,))
-            for spec, job in observed.jobs.items()
-            if (failure := verdicts[spec].failure) is not None
-        }
-        return JudgedSession(
-            session_verdict=judge_soak_session(
-                list(verdicts.values()), self.tallies, self.failures
-            ),
-            verdicts=verdicts,
-            observations=replace(observed, measurements=failures),
-        )
+    """
+    failed = {result.case: result for result in runner.measurements() if result.failures}
+    verdicts = {
+        spec: replace(verdict, extra={SOAK_VALUE: Tally()})
+        for spec, verdict in observed.skipped_verdicts.items()
+    }
+    failures: dict[CaseSpec, Measurement] = {}
+    for spec, job in observed.jobs.items():
+        failure = None
+        if job.case in failed:
+            failures[spec] = failed[job.case]
+            failure = failures[spec].failures[0]
+        verdict = judge_soaked_case(spec, job.case, runner.tallies[job.case], failure)
+        verdicts[spec] = merge_findings(verdict, findings_of_extensions(observed, spec, verdict))
+    total = sum(runner.tallies.values(), Tally())
+    return JudgedSession(
+        session_verdict=judge_soak_session(list(verdicts.values()), total),
+        verdicts={spec: verdicts[spec] for spec in observed.specs},
+        observations=replace(observed, measurements=failures),
+    )
 
 
 def judge_soaked_case(spec: CaseSpec, case: Case, tally: Tally, failure: Failure | None) -> Verdict:
@@ -227,18 +199,14 @@ def judge_soaked_case(spec: CaseSpec, case: Case, tally: Tally, failure: Failure
             soak did not stop.
 
     """
-    outcome = Outcome.FAILED
-    if failure is not None and failure.kind is FailureKind.OUT_OF_MEMORY:
-        verdict = out_of_memory_verdict(spec, failure, " (nothing was compared)", failed=False)
-        return replace(verdict, case=case, extra={SOAK_VALUE: tally})
-    if failure is not None and failure.kind is FailureKind.OTHER_DTYPE:
-        text, outcome, failure = failure.message, Outcome.SKIPPED, None
-    elif failure is not None:
+    outcome = Outcome.SKIPPED
+    text = "there was no time for an iteration"
+    if failure is not None:
+        outcome = _OUTCOMES.get(failure.kind, Outcome.FAILED)
         text = f"{failure.kind.text}: {failure.first_line}"
     elif tally.iterations:
-        text, outcome = no_corruption_text(tally), Outcome.PASS
-    else:
-        text, outcome = "there was no time for an iteration", Outcome.SKIPPED
+        outcome = Outcome.PASS
+        text = no_corruption_text(tally)
     return Verdict(
         spec=spec,
         outcome=outcome,
@@ -250,35 +218,27 @@ def judge_soaked_case(spec: CaseSpec, case: Case, tally: Tally, failure: Failure
     )
 
 
-def judge_soak_session(
-    verdicts: Sequence[Verdict], tallies: Mapping[Case, Tally], failures: Mapping[Case, Failure]
-) -> SessionVerdict:
+def judge_soak_session(verdicts: Sequence[Verdict], total: Tally) -> SessionVerdict:
     """Return the verdict on a soak: FAILED if a case failed, and otherwise PASS or NO_VERDICT.
 
-    The outcome is NO_VERDICT if a case had no iteration, or if nothing was compared. A case whose
-    dtype the compiler replaced may have no iteration: the requested program does not exist on this
-    device, so that the case is SKIPPED.
+    The outcome is NO_VERDICT if a case ran out of memory, or if nothing was compared. A case whose
+    dtype the compiler replaced may be SKIPPED: the requested program does not exist on this device.
 
     Args:
         verdicts: The verdicts on all selected cases.
-        tallies: Maps each case that could run to the amount that was compared.
-        failures: Maps each case whose soak stopped to the reason.
+        total: The amount that was compared of all cases.
 
     """
-    failed = sum(verdict.failed for verdict in verdicts)
-    excused = {case for case, fail in failures.items() if fail.kind is FailureKind.OTHER_DTYPE}
-    missing = sum(not tally.iterations for case, tally in tallies.items() if case not in excused)
-    total, count = sum(tallies.values(), Tally()), plural(len(tallies), "case")
-    outcome, cases = SessionOutcome.NO_VERDICT, plural(len(verdicts), "case")
-    text = f"{count}, {amount_text(total)}"
-    if failed:
-        outcome, text = SessionOutcome.FAILED, f"{failed} of {cases} failed; {text}"
-    elif missing:
-        text = f"{plural(missing, 'case')} without an iteration; {text}"
-    elif not total.iterations:
-        text = f"no result was compared: {cases} skipped"
-    else:
-        outcome, text = SessionOutcome.PASS, f"{count}, {no_corruption_text(total)}"
+    counts = Counter(verdict.outcome for verdict in verdicts)
+    outcome = SessionOutcome.NO_VERDICT
+    amount = amount_text(total)
+    if counts[Outcome.FAILED]:
+        outcome = SessionOutcome.FAILED
+    elif counts[Outcome.PASS] and not counts[Outcome.OUT_OF_MEMORY]:
+        outcome = SessionOutcome.PASS
+        amount = no_corruption_text(total)
+    others = [f"{count} {other.value}" for other, count in counts.items() if other != Outcome.PASS]
+    text = ", ".join([plural(len(verdicts), "case"), *others, amount])
     return SessionVerdict(outcomes=(outcome,), text=text)
 
 
@@ -296,27 +256,23 @@ def no_corruption_text(tally: Tally) -> str:
 
 
 def amount_text(tally: Tally) -> str:
-    """Return the compared amount in words, such as ``1.1 million iterations, 2.4 TiB compared``."""
+    """Return the compared amount in words, such as ``1.1 million iterations, 2.6 TB compared``."""
     iterations = plural(tally.iterations, "iteration")
     if tally.iterations >= 10**6:
-        iterations = f"{tally.iterations / 10**6:.2g} million iterations"
-    return f"{iterations}, {bytes_text(tally.compared_bytes)} compared"
+        iterations = f"{tally.iterations / 10**6:,.1f} million iterations"
+    return f"{iterations}, {compared_text(tally.compared_bytes)} compared"
 
 
-def _tally_figure(id: str, heading: str, **options: Any) -> Figure:
-    """Return the column with the title `heading`, which shows the field `id` of a case's Tally.
-
-    `options` are further arguments of Figure.
-    """
-
-    def compute(verdict: Verdict) -> Any:
-        return getattr(verdict.extra[SOAK_VALUE], id)
-
-    return Figure(id, heading, is_fitted_to_cells=True, compute=compute, **options)
+def compared_text(count: int) -> str:
+    """Return `count` bytes as text, from 10^12 bytes on in TB, which `bytes_text` does not have."""
+    return f"{count / 1e12:.1f} TB" if count >= 10**12 else bytes_text(count)
 
 
+_tally_figure = partial(
+    declare_figure_of_field, lambda verdict: verdict.extra[SOAK_VALUE], is_fitted_to_cells=True
+)
 FIGURES = (
     _tally_figure("iterations", "iterations", text="{:,}".format),
-    _tally_figure("compared_bytes", "compared", text=bytes_text, width=9),
+    _tally_figure("compared_bytes", "compared", text=compared_text, width=9),
     _tally_figure("soaked_s", "time", unit="s", text="{:.0f}".format, width=5),
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import operator
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from busbw.judge.decision import Finding
@@ -19,6 +20,13 @@ from busbw.report.table import Column, Table, TextLine, make_rows
 from busbw.session.state import MeasuredSession
 
 SIGNATURE_VALUE = "signature"
+# The type of a signature, such as ``5e1c09af ring``.
+Signature = str
+
+_ORDER_COLUMNS = (
+    Column("group", is_fitted_to_cells=True, left_aligned=True),
+    Column("orders", left_aligned=True, gap=2),
+)
 
 
 def signature_finding(
@@ -35,25 +43,15 @@ def signature_finding(
         return Finding()
     runs = measured_session.measurements[spec].runs
     reference = _reference_launches(measured_session, spec)
-    old_signature, signature = common_signature(reference), common_signature(runs)
-    has_both = bool(reference and runs)
-    changes = setup_changes(reference[0].versions, runs[0].versions) if has_both else ()
-    text = order_problem_text(runs, old_signature, changes)
-    if not reference or "require_signature" not in measured_session.options.extra:
-        return Finding(notes=(text,) if text else ())
-    if not text and runs and bool(old_signature) is not bool(signature):
-        text = f"no signature to compare: {old_signature or 'none'} -> {signature or 'none'}"
-    return Finding(failure=text)
-
-
-def common_signature(launches: Sequence[Run | Record]) -> str:
-    """Return the signature that all launches share; empty if they do not share a signature."""
-    signatures = {str(launch.extra.get(SIGNATURE_VALUE, "")) for launch in launches}
-    return signatures.pop() if len(signatures) == 1 else ""
+    is_required = bool(reference) and "require_signature" in measured_session.options.extra
+    text = order_problem_text(runs, reference, is_required=is_required)
+    if is_required:
+        return Finding(failure=text)
+    return Finding(notes=(text,) if text else ())
 
 
 def order_problem_text(
-    runs: Sequence[Run], reference_signature: str, stack_changes: Sequence[str]
+    runs: Sequence[Run], reference: Sequence[Run | Record], *, is_required: bool = False
 ) -> str:
     """Return a sentence on a changed order of summation, or on an order that varies by launch.
 
@@ -61,22 +59,28 @@ def order_problem_text(
 
     Args:
         runs: The runs of the case, a run for each launch.
-        reference_signature: The signature of the reference; empty if the reference has no
-            signature.
-        stack_changes: Texts on the changes of the stack since the reference was recorded.
+        reference: The launches of the reference; empty without a reference.
+        is_required: Whether a signature that is missing on one of both sides is a problem, too.
 
     """
-    signatures = sorted(
-        {str(run.extra[SIGNATURE_VALUE]) for run in runs if run.extra.get(SIGNATURE_VALUE)}
-    )
+    signatures = _find_signatures(runs)
+    old_signatures = _find_signatures(reference)
     if len(signatures) > 1:
         count = plural(len(runs), "launch")
         return f"no signature: {count} added up in several orders: {', '.join(signatures)}"
-    if reference_signature and signatures and reference_signature not in signatures:
-        same = "the same stack: a fault, or an order that is chosen by chance"
-        stack = ", ".join(stack_changes) or same
-        return f"another order of additions ({stack}): {reference_signature} -> {signatures[0]}"
-    return ""
+    if not runs or not reference or signatures == old_signatures:
+        return ""
+    old_signature = "none" if len(old_signatures) > 1 else old_signatures[0]
+    if "none" in (old_signature, signatures[0]) and not is_required:
+        return ""
+    stack_changes = ", ".join(setup_changes(reference[0].versions, runs[0].versions))
+    stack = stack_changes or "the same stack: a fault, or an order that is chosen by chance"
+    return f"another order of additions ({stack}): {old_signature} -> {signatures[0]}"
+
+
+def _find_signatures(launches: Iterable[Run | Record]) -> list[str]:
+    """Return the different signatures of `launches`; a launch without a signature has ``none``."""
+    return sorted({str(launch.extra.get(SIGNATURE_VALUE) or "none") for launch in launches})
 
 
 def _reference_launches(
@@ -103,23 +107,22 @@ def order_tables(measurements: Iterable[Measurement]) -> list[Table]:
     list is empty without such a family. Cases without a signature, or with launches in different
     orders, are left out.
     """
-    orders_by_group: dict[str, list[tuple[int, str]]] = {}
+    keys: list[tuple[str, int, str]] = []
     for measurement in measurements:
-        orders = {
-            str(run.extra.get(SIGNATURE_VALUE, "")).partition(" ")[2] for run in measurement.runs
-        }
-        if len(orders) == 1 and "" not in orders:
-            case = measurement.case
-            group = orders_by_group.setdefault(case.family_name, [])
-            group.append((case.payload_bytes, orders.pop()))
-    rows = []
-    for name, payloads in orders_by_group.items():
-        alike = itertools.groupby(sorted(payloads), key=operator.itemgetter(1))
-        starts = [f"{order} from {payload_text(next(cases)[0])}" for order, cases in alike]
-        rows += [{"group": name, "orders": ", ".join(starts)}] if len(starts) > 1 else []
-    columns = (
-        Column("group", is_fitted_to_cells=True, left_aligned=True),
-        Column("orders", left_aligned=True, gap=2),
-    )
+        signatures = _find_signatures(measurement.runs)
+        order = signatures[0].partition(" ")[2] if len(signatures) == 1 else ""
+        if order:
+            keys.append((measurement.case.family_name, measurement.case.payload_bytes, order))
+    starts: dict[str, list[str]] = defaultdict(list)
+    keys.sort()
+    for (family, order), alike in itertools.groupby(keys, key=operator.itemgetter(0, 2)):
+        starts[family].append(f"{order} from {payload_text(next(alike)[1])}")
+    rows = [
+        {"group": family, "orders": ", ".join(texts)}
+        for family, texts in starts.items()
+        if len(texts) > 1
+    ]
+    if not rows:
+        return []
     title = TextLine("order of summation, by payload:")
-    return [Table(title=title, columns=columns, rows=make_rows(rows), indent=4)] if rows else []
+    return [Table(title=title, columns=_ORDER_COLUMNS, rows=make_rows(rows), indent=4)]

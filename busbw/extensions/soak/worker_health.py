@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import itertools
+import operator
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,62 +20,66 @@ from typing import Any
 from busbw.model.field_types import NotNegative
 from busbw.model.machine import CPU_QUOTA
 from busbw.model.words import DeviceClass
-from busbw.worker import host, process
+from busbw.worker import host
+from busbw.worker.backends.base import unavailable
 
-_NVLINK_ERRORS = {
-    "NVLink replays": "NVML_NVLINK_ERROR_DL_REPLAY",
-    "NVLink recoveries": "NVML_NVLINK_ERROR_DL_RECOVERY",
-    "NVLink CRC errors": "NVML_NVLINK_ERROR_DL_CRC_FLIT",
-}
-_MAX_LINKS = 36
-# The counters of a GPU, by the field of a HealthReading that has them, and by their name. The value
-# is NVML's function with its arguments: names of NVML's constants, or numbers of links.
-_GPU_COUNTERS: Mapping[str, Mapping[str, tuple[str, *tuple[str | int, ...]]]] = {
-    "errors": {
-        "ECC errors corrected": (
-            *("nvmlDeviceGetTotalEccErrors", "NVML_MEMORY_ERROR_TYPE_CORRECTED"),
-            "NVML_VOLATILE_ECC",
-        ),
-        "ECC errors uncorrected": (
-            *("nvmlDeviceGetTotalEccErrors", "NVML_MEMORY_ERROR_TYPE_UNCORRECTED"),
-            "NVML_VOLATILE_ECC",
-        ),
-        "remapped rows": ("nvmlDeviceGetRemappedRows",),
-        "PCIe replays": ("nvmlDeviceGetPcieReplayCounter",),
-        **{f"link {n} inactive": ("nvmlDeviceGetNvLinkState", n) for n in range(_MAX_LINKS)},
-        **{
-            f"link {link} {error}": ("nvmlDeviceGetNvLinkErrorCounter", link, constant)
-            for link, (error, constant) in itertools.product(
-                range(_MAX_LINKS), _NVLINK_ERRORS.items()
-            )
-        },
-    },
-    "throttled_s": {
-        "power cap": ("nvmlDeviceGetViolationStatus", "NVML_PERF_POLICY_POWER"),
-        "heat": ("nvmlDeviceGetViolationStatus", "NVML_PERF_POLICY_THERMAL"),
-        "board limit": ("nvmlDeviceGetViolationStatus", "NVML_PERF_POLICY_BOARD_LIMIT"),
-        "reliability": ("nvmlDeviceGetViolationStatus", "NVML_PERF_POLICY_RELIABILITY"),
-    },
-    "values": {
-        "temperature C": ("nvmlDeviceGetTemperature", "NVML_TEMPERATURE_GPU"),
-        "clock MHz": ("nvmlDeviceGetClockInfo", "NVML_CLOCK_SM"),
-        "memory MHz": ("nvmlDeviceGetClockInfo", "NVML_CLOCK_MEM"),
-        "memory bytes": ("nvmlDeviceGetMemoryInfo",),
-    },
-}
+_NVLINK_ERRORS = {"replays": "REPLAY", "recoveries": "RECOVERY", "CRC errors": "CRC_FLIT"}
+_LINKS = range(36)
+# Functions of NVML that have several counters, and an argument of one of these functions.
+_ECC_ERRORS = "nvmlDeviceGetTotalEccErrors"
+_SINCE_START = "NVML_VOLATILE_ECC"
+_LINK_ERRORS = "nvmlDeviceGetNvLinkErrorCounter"
+_THROTTLED = "nvmlDeviceGetViolationStatus"
+# The counters of a GPU: the field of a HealthReading that has the counter, the counter's name, and
+# NVML's function with its arguments, which are names of NVML's constants, or numbers of links.
+_GPU_COUNTERS: Sequence[tuple[Any, ...]] = (
+    (
+        "errors",
+        "ECC errors corrected",
+        _ECC_ERRORS,
+        "NVML_MEMORY_ERROR_TYPE_CORRECTED",
+        _SINCE_START,
+    ),
+    (
+        "errors",
+        "ECC errors uncorrected",
+        _ECC_ERRORS,
+        "NVML_MEMORY_ERROR_TYPE_UNCORRECTED",
+        _SINCE_START,
+    ),
+    ("errors", "remapped rows", "nvmlDeviceGetRemappedRows"),
+    ("errors", "PCIe replays", "nvmlDeviceGetPcieReplayCounter"),
+    *(("errors", f"link {link} inactive", "nvmlDeviceGetNvLinkState", link) for link in _LINKS),
+    *(
+        (
+            "errors",
+            f"link {link} NVLink {error}",
+            _LINK_ERRORS,
+            link,
+            f"NVML_NVLINK_ERROR_DL_{constant}",
+        )
+        for link in _LINKS
+        for error, constant in _NVLINK_ERRORS.items()
+    ),
+    ("throttled_s", "power cap", _THROTTLED, "NVML_PERF_POLICY_POWER"),
+    ("throttled_s", "heat", _THROTTLED, "NVML_PERF_POLICY_THERMAL"),
+    ("throttled_s", "board limit", _THROTTLED, "NVML_PERF_POLICY_BOARD_LIMIT"),
+    ("throttled_s", "reliability", _THROTTLED, "NVML_PERF_POLICY_RELIABILITY"),
+    ("values", "temperature C", "nvmlDeviceGetTemperature", "NVML_TEMPERATURE_GPU"),
+    ("values", "clock MHz", "nvmlDeviceGetClockInfo", "NVML_CLOCK_SM"),
+    ("values", "memory MHz", "nvmlDeviceGetClockInfo", "NVML_CLOCK_MEM"),
+)
 # How to convert the results of NVML's functions that do not return a number to keep. The results
-# are rows remapped for both kinds of errors, nanoseconds, memory, and whether a link is active.
+# are rows remapped for both kinds of errors, nanoseconds, and whether a link is active.
 _NUMBER_CONVERTERS: Mapping[str, Callable[[Any], float]] = {
     "nvmlDeviceGetRemappedRows": lambda rows: sum(rows[:2]),
-    "nvmlDeviceGetViolationStatus": lambda status: status.violationTime / 1e9,
-    "nvmlDeviceGetMemoryInfo": lambda memory: memory.used,
+    _THROTTLED: lambda status: status.violationTime / 1e9,
     "nvmlDeviceGetNvLinkState": lambda state: not state,
 }
 # The metrics of TPUs, each with the field of a HealthReading that has it and a name.
 _TPU_METRICS = {
     "ici_link_health": ("errors", "link health"),
     "tpu_throttle_score": ("throttled_s", "throttling"),
-    "hbm_capacity_usage": ("values", "memory bytes"),
 }
 
 
@@ -94,7 +98,6 @@ class HealthReading:
             seconds of throttling so far.
         values: Maps the names of values that only describe a device, such as its temperature, to
             the values. The unit is in the name.
-        problem: The error that the device's library raised; empty without an error.
 
     """
 
@@ -103,7 +106,6 @@ class HealthReading:
     errors: Mapping[str, float] = field(default_factory=dict)
     throttled_s: Mapping[str, NotNegative] = field(default_factory=dict)
     values: Mapping[str, float] = field(default_factory=dict)
-    problem: str = ""
 
 
 @dataclass
@@ -114,46 +116,48 @@ class HealthReader:
     between readings.
 
     Attributes:
-        device: The class of the devices whose counters are read, such as GPU.
+        options: The options of the worker's command line. Its `device` is the class of the devices
+            whose counters are read, such as ``gpu``.
         root: The root folder of the host's files; another folder in tests.
 
     """
 
-    device: DeviceClass
+    options: Any
     root: Path = Path("/")
     # The latest counters by name, by the field of a HealthReading.
     _counters: defaultdict[str, defaultdict[str, float]] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(float))
     )
     _read_s: float = field(default_factory=time.monotonic)
-    # In how many periods, and for how many nanoseconds, a cgroup was throttled, by its folder.
-    _last_quota_counts: dict[Path, tuple[int, int]] = field(default_factory=dict)
+    # The seconds of the periods in which a cgroup was throttled, and the seconds for which its
+    # processors were stopped, by its folder and the length of a period.
+    _quota_totals_s: dict[tuple[Path, int], tuple[float, float]] = field(default_factory=dict)
 
     def read(self, request: object = None) -> HealthReading:
-        """Read and return the counters; if the device's library fails, `problem` has the error.
+        """Read and return the counters.
 
-        `request` is the request of the session to the worker, and is not used.
+        `request` is the request of the session to the worker, and is not used. Raises
+        MeasuringError if the library of the devices raises an error.
         """
-        before_s, self._read_s, problem = self._read_s, time.monotonic(), ""
+        before_s = self._read_s
+        self._read_s = time.monotonic()
         self._read_quotas()
         try:
-            if self.device is DeviceClass.GPU:
-                self._read_gpus(importlib.import_module("pynvml"))
-            elif self.device is DeviceClass.TPU:
-                monitor = importlib.import_module("libtpu.sdk").tpumonitoring
-                self._read_tpus(monitor, self._read_s - before_s)
-        except ModuleNotFoundError:
             # The libraries are optional.
-            problem = ""
+            with contextlib.suppress(ModuleNotFoundError):
+                if self.options.device == DeviceClass.GPU:
+                    self._read_gpus(importlib.import_module("pynvml"))
+                elif self.options.device == DeviceClass.TPU:
+                    monitor = importlib.import_module("libtpu.sdk").tpumonitoring
+                    self._read_tpus(monitor, self._read_s - before_s)
         except Exception as error:
-            problem = process.remove_secrets(f"{type(error).__name__}: {error}")[:200]
+            raise unavailable(f"{type(error).__name__}: {error}"[:200]) from error
         return HealthReading(
             host=host.host_name(),
             read_s=self._read_s,
             errors={name: count for name, count in self._counters["errors"].items() if count},
             throttled_s=dict(self._counters["throttled_s"]),
             values=dict(self._counters["values"]),
-            problem=problem,
         )
 
     def _read_quotas(self) -> None:
@@ -165,16 +169,15 @@ class HealthReader:
         """
         for folder, (share_us, period_us) in host.cpu_quotas(self.root).items():
             with contextlib.suppress(OSError, ValueError):
-                rows = (line.split() for line in (folder / "cpu.stat").read_text().splitlines())
-                counts = {name: int(count) for name, count in rows}
+                lines = (folder / "cpu.stat").read_text().splitlines()
+                counts = {name: int(count) for name, count in map(str.split, lines)}
                 stopped_ns = counts.get("throttled_time", 1000 * counts.get("throttled_usec", 0))
-                new_counts = counts.get("nr_throttled", 0), stopped_ns
-                old_counts = self._last_quota_counts.get(folder, new_counts)
-                self._last_quota_counts[folder] = new_counts
-                periods_s = (new_counts[0] - old_counts[0]) * period_us / 1e6
-                gained_s = max(0.0, min(periods_s, (new_counts[1] - old_counts[1]) / 1e9))
+                totals_s = counts.get("nr_throttled", 0) * period_us / 1e6, stopped_ns / 1e9
+                last_totals_s = self._quota_totals_s.get((folder, period_us), totals_s)
+                self._quota_totals_s[folder, period_us] = totals_s
                 name = f"{CPU_QUOTA} of {share_us / period_us:.4g}"
-                self._counters["throttled_s"][name] += gained_s
+                gained_s = min(map(operator.sub, totals_s, last_totals_s))
+                self._counters["throttled_s"][name] += max(0.0, gained_s)
 
     def _read_gpus(self, nvml: Any) -> None:
         """Store the present counters of all GPUs in this reader, in `_counters`.
@@ -184,13 +187,12 @@ class HealthReader:
         nvml.nvmlInit()
         for index in range(nvml.nvmlDeviceGetCount()):
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
-            for kind, counters in _GPU_COUNTERS.items():
-                for counter, (function, *arguments) in counters.items():
-                    with contextlib.suppress(nvml.NVMLError):
-                        numbers = (getattr(nvml, str(word), word) for word in arguments)
-                        value = getattr(nvml, function)(handle, *numbers)
-                        number = float(_NUMBER_CONVERTERS.get(function, float)(value))
-                        self._counters[kind][f"gpu {index} {counter}"] = number
+            for kind, counter, function, *arguments in _GPU_COUNTERS:
+                with contextlib.suppress(nvml.NVMLError):
+                    numbers = (getattr(nvml, str(word), word) for word in arguments)
+                    value = getattr(nvml, function)(handle, *numbers)
+                    number = float(_NUMBER_CONVERTERS.get(function, float)(value))
+                    self._counters[kind][f"gpu {index} {counter}"] = number
 
     def _read_tpus(self, monitor: Any, seconds: float) -> None:
         """Read the metrics of TPUs that libtpu lists as supported.
@@ -209,8 +211,3 @@ class HealthReader:
                     self._counters[kind][name] += seconds if float(value) > 0 else 0.0
                 else:
                     self._counters[kind][name] = float(value)
-
-
-def make_worker(options: Any) -> HealthReader:
-    """Return the HealthReader of a worker; `options.device` is the name of its class of devices."""
-    return HealthReader(DeviceClass(options.device))

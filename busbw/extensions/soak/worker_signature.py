@@ -8,8 +8,9 @@ added up alike. This module needs only numpy.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from functools import reduce
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
 from operator import and_
 from typing import Any
 
@@ -20,50 +21,30 @@ from busbw.model.case import Case
 from busbw.worker.backends.base import AllGather
 from busbw.worker.backends.values import Array, ExactValues
 
-from .worker_orders import ANY_ORDER, ORDERS, RING, UNKNOWN_ORDER
-
 # Adds up the blocks of all ranks in a certain order.
 SumInOrder = Callable[[Sequence[Array]], Array]
 
 # Only stretches of the result are compared: their number for each rank, their largest number in
 # all, and the largest number of elements in a stretch.
-_STRETCHES_PER_RANK, _MAX_STRETCHES, _STRETCH_LENGTH = 8, 256, 64
+_STRETCHES_PER_RANK = 8
+_MAX_STRETCHES = 256
+_STRETCH_LENGTH = 64
 
 
-def _rank_by_rank_order(first: int, direction: int) -> SumInOrder:
-    """Return a function that adds up the blocks of all ranks, rank after rank.
+def _add_pairs(blocks: Sequence[Array], *, are_neighbors: bool) -> Array:
+    """Return the sum of the blocks of all ranks, which are added up in pairs, again and again.
 
-    The sum begins with the block of rank `first`, and goes on to higher ranks if `direction` is 1,
-    or to lower ranks if `direction` is -1.
-    """
-
-    def add(blocks: Sequence[Array]) -> Array:
-        count = len(blocks)
-        return reduce(np.add, [blocks[(first + direction * i) % count] for i in range(count)])
-
-    return add
-
-
-def _add_neighbors_first(blocks: Sequence[Array]) -> Array:
-    """Return the sum of the blocks of all ranks, neighboring ranks first.
-
-    Recursive doubling and a binomial tree add up in this order.
-    """
-    while len(blocks) > 1:
-        pairs = [left + right for left, right in zip(blocks[::2], blocks[1::2])]
-        blocks = [*pairs, *blocks[len(pairs) * 2 :]]
-    return blocks[0]
-
-
-def _add_halves_first(blocks: Sequence[Array]) -> Array:
-    """Return the sum of the blocks of all ranks, the first half plus the second half first.
-
-    Recursive halving adds up in this order.
+    With `are_neighbors` a pair has neighboring ranks, as in recursive doubling and in a binomial
+    tree. Otherwise a pair has a rank of the first half and a rank of the second half, as in
+    recursive halving.
     """
     while len(blocks) > 1:
         half = len(blocks) // 2
-        pairs = [left + right for left, right in zip(blocks[:half], blocks[half : 2 * half])]
-        blocks = [*pairs, *blocks[2 * half :]]
+        if are_neighbors:
+            pairs = zip(blocks[::2], blocks[1::2])
+        else:
+            pairs = zip(blocks, blocks[half : 2 * half])
+        blocks = [*(left + right for left, right in pairs), *blocks[2 * half :]]
     return blocks[0]
 
 
@@ -79,23 +60,31 @@ def _add_in_binary_tree(blocks: Sequence[Array], root: int = 0) -> Array:
     )
 
 
+_add_in_turn: SumInOrder = partial(reduce, np.add)
+
 # The functions that add up in each order, for all orders that are the same in all elements.
-SUMS_BY_ORDER: dict[str, SumInOrder] = dict(
-    zip(
-        ORDERS,
-        (_rank_by_rank_order(0, 1), _add_neighbors_first, _add_halves_first, _add_in_binary_tree),
-    )
-)
+SUMS_BY_ORDER: Mapping[str, SumInOrder] = {
+    "ranks in turn": _add_in_turn,
+    "recursive doubling": partial(_add_pairs, are_neighbors=True),
+    "recursive halving": partial(_add_pairs, are_neighbors=False),
+    "binary tree": _add_in_binary_tree,
+}
+# The orders of summation that a signature names; an order's index is its bit in a mask.
+ORDERS = (*SUMS_BY_ORDER, "ring")
 
 
+@dataclass
 class SummationSignatureReader:
     """The inputs of a sum's first call, and the signature that is read from the call's result.
 
     The sums of the inputs are rounded, so that the result shows the order of summation.
+
+    Attributes:
+        values: Makes the inputs and exact results of the calls after the first call.
+
     """
 
-    def __init__(self, values: ExactValues) -> None:
-        self._values = values
+    values: ExactValues
 
     @staticmethod
     def applies_to(case: Case) -> bool:
@@ -104,8 +93,8 @@ class SummationSignatureReader:
 
     def start(self, rank: int) -> Array:
         """Return the inputs of `rank` for the first call, of the shape (blocks, period)."""
-        shape = self._values.starting_values(rank, 0).shape
-        return inexact_numbers(shape, self._values.group_and_position(rank), self._values.dtype)
+        shape = self.values.starting_values(rank, 0).shape
+        return inexact_numbers(shape, self.values.group_and_position(rank), self.values.dtype)
 
     def read(self, rank: int, result: Any, iterations: int, all_gather: AllGather) -> str:
         """Return the signature of the first call's result, the same on all processes.
@@ -120,28 +109,16 @@ class SummationSignatureReader:
             all_gather: Exchanges numbers with the other processes.
 
         """
-        chain_length = self._values.applied_iterations(iterations)
-        hash_and_mask = find_hash_and_orders(self._summands(rank), result, chain_length)
+        group, position = self.values.group_and_position(rank)
+        inputs = [[*self.start(other)] for other in self.values.case.rank_groups[group]]
+        # Each block of the result is replaced by the list of blocks that are added up for it.
+        (summands,) = self.values.collective.result_blocks(inputs, position, list)
+        chain_length = self.values.applied_iterations(iterations)
+        hash_and_mask = find_hash_and_orders(summands, result, chain_length)
         hashes, masks = zip(*all_gather([*map(float, hash_and_mask)]))
         words = [*map(int, hashes)]
         digest = words[0] if len(words) == 1 else zlib.crc32(repr(words).encode())
         return signature_text(digest, reduce(and_, map(int, masks)))
-
-    def _summands(self, rank: int) -> list[Array]:
-        """Return the input blocks that the collective adds up for the result of `rank`."""
-        case, collective = self._values.case, self._values.collective
-        group, position = self._values.group_and_position(rank)
-        inputs = [[*self.start(other)] for other in case.rank_groups[group]]
-        summands: list[Array] = []
-
-        def keep(blocks: Sequence[Array]) -> Array:
-            """Add `blocks` to the summands, and return any array of the right shape."""
-            summands.extend(blocks)
-            return blocks[0]
-
-        # The collective calls `keep` only with blocks that are added up for this rank.
-        collective.result_blocks(inputs, position, keep)
-        return summands
 
 
 def inexact_numbers(shape: tuple[int, ...], seed: tuple[int, ...], dtype: Any) -> Array:
@@ -151,8 +128,7 @@ def inexact_numbers(shape: tuple[int, ...], seed: tuple[int, ...], dtype: Any) -
     """
     # numpy never changes the numbers that RandomState returns for a seed.
     random = np.random.RandomState(zlib.crc32(repr(seed).encode()))
-    numbers: Array = (1 + random.random_sample(shape)).astype(dtype)
-    return numbers
+    return np.asarray(1 + random.random_sample(shape)).astype(dtype)
 
 
 def find_hash_and_orders(
@@ -170,34 +146,32 @@ def find_hash_and_orders(
             sum, the input of every rank is the result of the previous sum.
 
     """
-    stretches = list(_yield_stretches(result, len(inputs)))
+    stretches = _read_stretches(result, len(inputs))
     digest = zlib.crc32(b"".join(part.tobytes() for _, part in stretches))
-    matching_orders = [
-        name
-        for name, order in SUMS_BY_ORDER.items()
-        if all(_matches_order(inputs, order, chain_length, stretches))
+    is_given = [
+        bool(_matches_order(inputs, order, chain_length, stretches).all())
+        for order in SUMS_BY_ORDER.values()
     ]
-    if _is_ring(inputs, chain_length, stretches):
-        matching_orders.append(RING)
-    return digest, sum(1 << ORDERS.index(name) for name in matching_orders)
+    is_given.append(_is_ring(inputs, chain_length, stretches))
+    return digest, sum(1 << bit for bit, is_set in enumerate(is_given) if is_set)
 
 
 def signature_text(digest: int, mask: int) -> str:
     """Return a signature such as ``5e1c09af recursive doubling or binary tree``.
 
     `digest` is the hash of the result. If bit i of `mask` is set, the order `ORDERS[i]` gives the
-    result.
+    result. If all orders but a ring give the result, the order is ``any order``.
     """
     names = [name for bit, name in enumerate(ORDERS) if mask >> bit & 1]
-    words = ANY_ORDER if set(SUMS_BY_ORDER) <= set(names) else " or ".join(names)
-    return f"{digest:08x} {words or UNKNOWN_ORDER}"
+    words = "any order" if set(SUMS_BY_ORDER) <= set(names) else " or ".join(names)
+    return f"{digest:08x} {words or 'another order'}"
 
 
 _Stretches = Sequence[tuple[int, Array]]
 
 
-def _yield_stretches(result: Any, ranks: int) -> Iterator[tuple[int, Array]]:
-    """Yield each stretch of a result, after the index of the stretch's first element.
+def _read_stretches(result: Any, ranks: int) -> _Stretches:
+    """Return each stretch of a result, after the index of the stretch's first element.
 
     The result is divided into equal parts, whose number depends on the number of `ranks`. The
     stretch of a part is the few consecutive elements in its middle.
@@ -207,9 +181,8 @@ def _yield_stretches(result: Any, ranks: int) -> Iterator[tuple[int, Array]]:
     part_count = min(_STRETCHES_PER_RANK * ranks, max_parts, element_count)
     part_length = element_count // part_count
     length = min(_STRETCH_LENGTH, max(1, part_length // 2))
-    for part in range(part_count):
-        begin = part * part_length + (part_length - length) // 2
-        yield begin, np.ascontiguousarray(result[begin : begin + length])
+    begins = range((part_length - length) // 2, part_count * part_length, part_length)
+    return [(begin, np.ascontiguousarray(result[begin : begin + length])) for begin in begins]
 
 
 def _matches_order(
@@ -233,10 +206,10 @@ def _is_ring(inputs: Sequence[Array], chain_length: int, stretches: _Stretches) 
     For each element, the sum that begins at some rank must give the element, and no single rank may
     give all elements. The parameters are as in `find_hash_and_orders`.
     """
-    for direction in (1, -1):
-        orders = (_rank_by_rank_order(first, direction) for first in range(len(inputs)))
+    for ring in (inputs, inputs[::-1]):
+        rotations = ([*ring[first:], *ring[:first]] for first in range(len(ring)))
         rows = np.stack(
-            [_matches_order(inputs, order, chain_length, stretches) for order in orders]
+            [_matches_order(blocks, _add_in_turn, chain_length, stretches) for blocks in rotations]
         )
         if rows.any(axis=0).all() and not rows.all(axis=1).any():
             return True

@@ -17,8 +17,8 @@ import numpy as np
 
 from busbw import grid, wire
 from busbw.collectives import COLLECTIVES
-from busbw.extensions.soak.worker import soak
-from busbw.extensions.soak.worker_values import FrameworkSoakProgram
+from busbw.extensions.soak.worker_comparison import soak
+from busbw.extensions.soak.worker_jax import JaxSoakProgram
 from busbw.model.case import CaseSpec
 from busbw.model.launch import LaunchId, Plan
 from busbw.model.words import DeviceClass
@@ -43,19 +43,18 @@ def _memories_of(chain: Any) -> Memories:
 
 def planting(
     fault: str, number: int, planted: list[Planted]
-) -> Callable[[FrameworkSoakProgram], None]:
-    """Return a `FrameworkSoakProgram.run_iteration` that plants a fault in iteration `number`.
+) -> Callable[[JaxSoakProgram], tuple[int, ...]]:
+    """Return a `JaxSoakProgram.hash_results` that first plants a fault in iteration `number`.
 
     The fault is in the result of a rank: ``flip`` changes a bit, and ``stale`` keeps a part of the
     result before.
     """
-    run, iterations = FrameworkSoakProgram.run_iteration, itertools.count(1)
+    hash_results, iterations = JaxSoakProgram.hash_results, itertools.count(1)
     before: dict[int, Any] = {}
     chance = random.Random(number)
 
-    def run_and_plant(program: FrameworkSoakProgram) -> None:
-        run(program)
-        memories, iteration = _memories_of(program.chain), next(iterations)
+    def plant_and_hash(program: JaxSoakProgram) -> tuple[int, ...]:
+        memories, iteration = _memories_of(program.program), next(iterations)
         if iteration == number:
             rank = chance.choice(sorted(memories))
             words, element, bit = memories[rank], None, None
@@ -68,8 +67,9 @@ def planting(
             planted.append((rank, element, bit))
         elif iteration == number - 1:
             before.update({rank: words.copy() for rank, words in memories.items()})
+        return hash_results(program)
 
-    return run_and_plant
+    return plant_and_hash
 
 
 def main(fault: str, name: str, *numbers: str) -> None:
@@ -87,20 +87,18 @@ def main(fault: str, name: str, *numbers: str) -> None:
         placement=collective.placements[0],
     )
     case, key = grid.resolve_case(spec, target)
-    session, run = (
-        MeasuringWorker(backend, LaunchId(name="x"), HostMemoryGuard(backend.all_gather)),
-        FrameworkSoakProgram.run_iteration,
-    )
+    worker = MeasuringWorker(backend, LaunchId(name="x"), HostMemoryGuard(backend.all_gather))
+    hash_results = JaxSoakProgram.hash_results
     for number in map(int, numbers):
         planted: list[Planted] = []
-        FrameworkSoakProgram.run_iteration = planting(fault, number, planted)  # type: ignore[assignment, method-assign]
+        JaxSoakProgram.hash_results = planting(fault, number, planted)  # type: ignore[assignment, method-assign]
         request = {"case": case, "plan": Plan(), "key": key, "seconds": SECONDS, "iterations": 0}
         problem = ""
         try:
-            soak(session, {name: wire.to_json(value) for name, value in request.items()})
+            soak(worker, {name: wire.to_json(value) for name, value in request.items()})
         except MeasuringError as error:
-            problem = error.to_failure(session.launch).message
-        FrameworkSoakProgram.run_iteration = run  # type: ignore[method-assign]
+            problem = error.to_failure(worker.launch).message
+        JaxSoakProgram.hash_results = hash_results  # type: ignore[method-assign]
         print(json.dumps({"problem": problem, "planted": planted}))
 
 

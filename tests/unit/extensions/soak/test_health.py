@@ -33,7 +33,7 @@ def _after(errors: dict[str, float] | None = None, **throttled_s: float) -> Heal
 
 
 def _texts(after: HealthReading, prefix: str = "") -> tuple[str, ...]:
-    return HealthChanges().with_added_changes(BEFORE, after, prefix).change_texts
+    return _find(HealthChanges().with_added_changes(BEFORE, after, prefix)).notes
 
 
 def test_temperatures_and_throttling_for_less_than_1_percent_of_the_time_are_not_reported() -> None:
@@ -54,7 +54,7 @@ def test_errors_are_counted_from_the_first_launch_and_throttling_adds_up_over_la
         BEFORE, _after({"gpu 0 PCIe replays": 2.0}, heat=1.0)
     )
     changes = changes.with_added_changes(BEFORE, _after({"gpu 0 PCIe replays": 6.0}, heat=2.0))
-    assert changes.change_texts == ("gpu 0 PCIe replays 1 -> 6", "gpu 0 heat: throttled for 3 s")
+    assert _find(changes).notes == ("gpu 0 PCIe replays 1 -> 6", "gpu 0 heat: throttled for 3 s")
 
 
 HOT = HealthChanges(errors={"gpu 0 PCIe replays": (1, 3)}, throttled_s={"gpu 1 heat": 12.3})

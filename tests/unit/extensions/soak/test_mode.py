@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.extensions.soak.mode import no_corruption_text
-from busbw.extensions.soak.worker import Tally
+from busbw.extensions.soak.mode import amount_text, no_corruption_text
+from busbw.extensions.soak.worker_comparison import Tally
 
 
-def test_the_tallies_of_turns_add_up() -> None:
-    turn = Tally(iterations=10, compared_bytes=100, soaked_s=2.0)
-    assert sum([turn, turn], Tally()) == Tally(iterations=20, compared_bytes=200, soaked_s=4.0)
+@pytest.mark.parametrize(
+    ("iterations", "compared_bytes", "text"),
+    [
+        (1, 0, "1 iteration, 0 bytes compared"),
+        (999_999, 2**30, "999999 iterations, 1.0 GiB compared"),
+        (1_100_000, 26 * 10**11, "1.1 million iterations, 2.6 TB compared"),
+        (288_000_000, 10**12, "288.0 million iterations, 1.0 TB compared"),
+    ],
+)
+def test_the_amount_that_a_soak_compared_is_written_with_its_nouns(
+    iterations: int, compared_bytes: int, text: str
+) -> None:
+    assert amount_text(Tally(iterations=iterations, compared_bytes=compared_bytes)) == text
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from busbw import wire
 from busbw.extensions.soak import worker_signature as signature
-from busbw.extensions.soak.worker_orders import ANY_ORDER, Signature
 from busbw.extensions.soak.worker_signature import inexact_numbers
 from busbw.worker.backends.values import Array, ExactValues
 from tests.helpers import build
@@ -165,46 +163,3 @@ def test_the_inputs_of_signatures_are_the_same_with_every_version_of_numpy() -> 
     many = inexact_numbers((4096,), (0, 0), np.float32)
     assert 1 <= many.min() < many.max() <= 2
     assert {int(word) & 1 for word in many.view(np.uint32)} == {0, 1}
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "5e1c09af ring", "0a1b2c3d recursive doubling or binary tree", f"0000000a {ANY_ORDER}"],
-)
-def test_a_valid_signature_of_an_order_of_additions_is_accepted_without_a_change(text: str) -> None:
-    assert wire.from_json(Signature, text, "it") == text
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        *(
-            "zz",
-            "5e1c09af",
-            "5e1c09af ",
-            " ring",
-            "5e1c09af ring ",
-            "5e1c09af  ring",
-            "5E1C09AF ring",
-        ),
-        *(
-            "5e1c09a ring",
-            "5e1c09af0 ring",
-            "5e1c09af spiral",
-            "5e1c09af ring or",
-            "5e1c09af\nring",
-        ),
-        *(
-            "5e1c09af ring or ring",
-            "5e1c09af ring or binary tree",
-            "5e1c09af ring\n",
-            "\uff15e1c09af ring",
-        ),
-        *("x" * 5000, "5e1c09af " + "ring or " * 1000),
-    ],
-)
-def test_an_invalid_signature_of_an_order_of_additions_is_refused(text: str) -> None:
-    with pytest.raises(
-        wire.WireError, match=r"^it: expected a signature, 8 hexadecimal digits and"
-    ):
-        wire.from_json(Signature, text, "it")

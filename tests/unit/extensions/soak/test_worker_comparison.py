@@ -1,18 +1,124 @@
-"""The inputs and exact results of a soak, computed in another way than `worker_values` does."""
+"""The iterations of a soak: inputs, exact results, compared results, and the reasons for its end.
+
+Inputs and exact results are computed in another way than `worker_comparison` computes them.
+"""
 
 from __future__ import annotations
 
+import itertools
+import platform
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from busbw.collectives import COLLECTIVES
-from busbw.extensions.soak.worker_values import SoakValues
+from busbw.extensions.soak.worker_comparison import (
+    RETRIES,
+    SoakProgram,
+    SoakValues,
+    Tally,
+    mismatch_text,
+)
 from busbw.worker.backends.base import MeasuringError
 from tests.helpers import build
+
+
+class ScriptedProgram(SoakProgram):
+    """Takes a millisecond for an iteration.
+
+    The results of iterations in `wrong_runs` are wrong. A hash of the iterations in `hashed_runs`
+    differs from the hash before. `others` says for each other process whether its result is wrong.
+    """
+
+    def __init__(
+        self,
+        wrong_runs: Sequence[int] = (),
+        hashed_runs: Sequence[int] = (),
+        others: Sequence[float] = (),
+        before: int = 0,
+    ) -> None:
+        self.runs = 0
+        backend = SimpleNamespace(
+            now_s=lambda: self.runs / 1000,
+            all_gather=lambda values: [values, *([value, 0.0] for value in others)],
+        )
+        super().__init__(backend, build.case(), None, before)
+        self.draws: list[int] = []
+        self.compared: list[int] = []
+        self._wrong_runs, self._hashed_runs = wrong_runs, hashed_runs
+
+    def write_input(self, draw_number: int, old_buffers: Any) -> int:
+        return draw_number
+
+    def run_iteration(self, buffers: int) -> tuple[int, ...]:
+        self.runs += 1
+        self.draws.append(buffers)
+        is_other = self.runs in (*self._wrong_runs, *self._hashed_runs)
+        return (buffers, int(is_other))
+
+    def find_mismatch(self, draw_number: int) -> str:
+        self.compared.append(self.runs)
+        return "rank 1, element 7" if self.runs in self._wrong_runs else ""
+
+
+def test_a_soak_compares_the_first_result_of_an_input_in_full_and_later_results_by_hash() -> None:
+    program = ScriptedProgram()
+    tally = program.run_and_compare(2.0)
+    assert program.runs == tally.iterations > 1500
+    assert len(program.compared) == len(set(program.draws)) == SoakValues.draw_count
+    # Two inputs alternate.
+    assert all(draw != following for draw, following in itertools.pairwise(program.draws))
+    assert (
+        tally.compared_bytes == tally.iterations * program.case.ranks * program.case.payload_bytes
+    )
+
+
+def test_a_soak_takes_the_requested_time_and_at_most_the_time_of_one_more_batch() -> None:
+    assert 2.0 <= ScriptedProgram().run_and_compare(2.0).soaked_s < 2.5
+    assert ScriptedProgram().run_and_compare(1e-6).iterations == 1
+
+
+def test_the_first_wrong_element_ends_a_soak_and_its_iteration_is_that_of_all_turns() -> None:
+    with pytest.raises(MeasuringError, match=r"^iteration 5900: rank 1, element 7; "):
+        ScriptedProgram([900, 901], before=5000).run_and_compare(100.0)
+
+
+@pytest.mark.parametrize(("last_wrong_run", "count"), [(901, 0), (10_000, RETRIES)])
+def test_after_a_wrong_result_the_same_inputs_are_tried_again_and_wrong_retries_are_counted(
+    last_wrong_run: int, count: int
+) -> None:
+    program = ScriptedProgram(range(900, last_wrong_run + 1))
+    with pytest.raises(MeasuringError, match=f" a wrong result in {count} of {RETRIES} retries$"):
+        program.run_and_compare(100.0)
+    assert program.draws[899] in program.draws[-2:]
+    assert program.draws[-2 * RETRIES :] == program.draws[-2:] * RETRIES
+
+
+def test_a_wrong_element_ends_a_soak_also_in_processes_whose_own_results_are_right() -> None:
+    program = ScriptedProgram(others=[1.0], before=7)
+    program.run_and_compare(100.0)
+    assert program.runs == 1 + 2 * RETRIES
+
+
+def test_the_text_on_a_wrong_element_names_each_wrong_bit_and_the_host_of_the_rank() -> None:
+    text = mismatch_text(2, 77, 0x3F800000, 0)
+    assert text.startswith(f"rank 2 ({platform.node()}), element 77: 0x0, expected 0x3f800000 ")
+    assert text.endswith("(bits 23, 24, 25, 26, 27, 28, 29)")
+
+
+def test_a_changed_hash_of_a_result_without_a_wrong_word_is_an_error() -> None:
+    with pytest.raises(MeasuringError, match="every word is right, and yet the hashes of ranks"):
+        ScriptedProgram(hashed_runs=[500]).run_and_compare(100.0)
+
+
+def test_the_tallies_of_turns_add_up() -> None:
+    turn = Tally(iterations=10, compared_bytes=100, soaked_s=2.0)
+    assert sum([turn, turn], Tally()) == Tally(iterations=20, compared_bytes=200, soaked_s=4.0)
+
 
 DTYPES: dict[str, Any] = {"float32": np.float32, "float16": np.float16, "int32": np.int32}
 
@@ -24,6 +130,12 @@ def _words(collective: str, dtype: str = "float32", op: str = "", **changes: Any
         collective=collective, reduce_op=op, placement="out_of_place", dtype=dtype, **changes
     )
     return SoakValues(case, np.dtype(DTYPES[dtype]))
+
+
+def _find_mismatch(words: SoakValues, draw_number: int, results: Mapping[int, Any]) -> str:
+    """Compare the results of ranks as a soak does, without a framework."""
+    program = SimpleNamespace(values=words, results_by_rank=lambda: results)
+    return SoakProgram(None, words.case, program).find_mismatch(draw_number)
 
 
 @pytest.mark.parametrize("collective", ["all_reduce", "reduce_scatter"])
@@ -100,9 +212,9 @@ def test_the_soak_inputs_of_groups_along_an_axis_differ_between_the_groups() -> 
 def test_the_first_wrong_word_of_a_soak_is_named_with_its_rank_and_element_and_bits() -> None:
     words = _words("permute", payload_bytes=65536)
     right = {rank: np.resize(words.values_after(rank, 0, 1)[0], 16384) for rank in range(4)}
-    assert words.find_mismatch(0, right) == ""
+    assert _find_mismatch(words, 0, right) == ""
     right[2][[100, 16000]] *= -1
-    text = words.find_mismatch(0, right)
+    text = _find_mismatch(words, 0, right)
     assert text.startswith("rank 2 (") and "), element 100: " in text
     assert text.endswith("(bit 31)")
 
@@ -112,7 +224,7 @@ def test_a_soak_reports_a_minus_zero_in_the_place_of_a_zero_as_a_wrong_word() ->
     number = next(n for n in range(words.draw_count) if (words.values_after(0, n, 1) == 0).any())
     got = np.resize(words.values_after(0, number, 1)[0], 32768)
     got[got == 0] = -0.0
-    assert words.find_mismatch(number, {0: got}).endswith(": 0x8000, expected 0x0 (bit 15)")
+    assert _find_mismatch(words, number, {0: got}).endswith(": 0x8000, expected 0x0 (bit 15)")
 
 
 def test_a_soak_refuses_a_sum_over_too_many_ranks_for_an_exact_result_in_the_dtype() -> None:

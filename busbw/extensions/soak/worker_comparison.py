@@ -1,0 +1,353 @@
+"""Soak a case in a worker: run iterations, and compare every result on every rank.
+
+The inputs are random numbers, whose sum has the same bits in every order of summation. So
+floating-point inputs are integers times a power of two. These integers are small enough that the
+sum over all ranks is exact. Inputs of an integer dtype use all bits.
+
+The first result of an input is compared element by element, and its hash is kept. Later results of
+the input need only have the same hash. Iterations run in batches. All processes of a group run the
+same batches, and tell each other after a batch whether a result was wrong. This module knows no
+framework.
+"""
+
+from __future__ import annotations
+
+import math
+import pkgutil
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import numpy as np
+
+from busbw.collectives import COLLECTIVES
+from busbw.collectives.base import DTYPES
+from busbw.model.case import Case
+from busbw.model.field_types import Natural, NotNegative
+from busbw.model.launch import Plan
+from busbw.model.machine import EnvironmentKey
+from busbw.model.words import Clock, Placement
+from busbw.worker.backends.base import check_devices, unavailable, wrong_result
+from busbw.worker.backends.values import (
+    Array,
+    ExactValues,
+    chunks_with_exact_values,
+    map_ranks,
+)
+from busbw.worker.host import host_name
+from busbw.worker.measure import MeasuringWorker
+from busbw.worker.serve import request_value
+
+# The elements after which an input repeats. The number is prime, so that no two neighboring chunks
+# whose length is a power of two are equal.
+_PERIOD_LENGTH = 4093
+# The number of powers of two that draws use, from the smallest to the largest normal numbers.
+_SCALE_COUNT = 4
+# Each block of all ranks is reduced by such a function of numpy. Sums of integers wrap, as they do
+# on devices.
+_REDUCTIONS = {"sum": np.add, "max": np.maximum, "min": np.minimum}
+
+# The duration that a batch of iterations should have, and its largest number of iterations.
+_BATCH_S = 0.2
+_MAX_BATCH_ITERATIONS = 2**14
+# How often the two inputs of a batch are tried again after a wrong result.
+RETRIES = 10
+
+# The SoakPrograms of frameworks; other frameworks need none of their own.
+_PROGRAM_TYPES = {"fake": "worker_fake:FakeSoakProgram", "jax": "worker_jax:JaxSoakProgram"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tally:
+    """The amount of results that a soak compared, of a case or of several cases together.
+
+    Attributes:
+        iterations: The number of iterations.
+        compared_bytes: The number of compared bytes on all ranks together.
+        soaked_s: The duration in seconds.
+
+    """
+
+    iterations: Natural = 0
+    compared_bytes: Natural = 0
+    soaked_s: NotNegative = 0.0
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(
+            iterations=self.iterations + other.iterations,
+            compared_bytes=self.compared_bytes + other.compared_bytes,
+            soaked_s=self.soaked_s + other.soaked_s,
+        )
+
+
+class SoakValues(ExactValues):
+    """The random inputs of a case in a soak, and the exact results of an iteration.
+
+    A draw is a set of random inputs for all ranks. Draws are numbered from 0.
+    """
+
+    draw_count = 16
+    # No extension has inputs for the first call, because a soak compares the results of all calls.
+    first_call_readers = MappingProxyType({})
+
+    def max_exact_iterations(self) -> int:
+        """Return 1: a call of the program runs a single iteration, whose result is exact.
+
+        Raises MeasuringError UNAVAILABLE if no sum over all ranks is exact in the dtype.
+        """
+        if self._max_summand_bits < 1:
+            text = f"{self.case.dtype} holds no exact sum over {self.case.group_size} ranks"
+            raise unavailable(text)
+        return 1
+
+    def starting_values(self, rank: int, draw_number: int) -> Array:
+        """Return the inputs of `rank` in the draw `draw_number`, of the shape (blocks, period).
+
+        The inputs are integers times a power of two, which differs between successive draws unless
+        the dtype is an integer type.
+        """
+        group, position = self.group_and_position(rank)
+        generator = np.random.default_rng((draw_number, group, position))
+        shape = self.collective.input_blocks(self.case.group_size), _PERIOD_LENGTH
+        largest = 2**self._max_summand_bits - 1
+        integers = generator.integers(-largest, largest, shape, endpoint=True)
+        dtype = DTYPES[self.case.dtype]
+        span = max(0, dtype.greatest_exponent - dtype.significant_bits - dtype.least_exponent)
+        exponent = dtype.least_exponent + span * (draw_number % _SCALE_COUNT) // (_SCALE_COUNT - 1)
+        return np.asarray(np.ldexp(integers, exponent).astype(self.dtype))
+
+    def values_after(self, rank: int, draw_number: int, iterations: int) -> Array:
+        """Return the exact result of `rank` after an iteration, of the shape (blocks, period).
+
+        `draw_number` is the number of the draw. `iterations` is not used: the result does not
+        depend on it, because the iterations of a soak run out of place.
+        """
+        group, position = self.group_and_position(rank)
+        inputs: list[Any] = [
+            [*self.starting_values(other, draw_number)] for other in self.case.rank_groups[group]
+        ]
+        return np.stack(self.collective.result_blocks(inputs, position, self._reduce_exactly))
+
+    def _reduce_exactly(self, blocks: Sequence[Any]) -> Any:
+        """Return the exact reduction (sum, maximum or minimum) of the blocks of all ranks."""
+        return _REDUCTIONS[self.case.reduce_op].reduce(blocks, dtype=self.dtype)
+
+    @property
+    def _max_summand_bits(self) -> int:
+        """The largest number of bits of a summand such that the sum over all ranks is exact.
+
+        Sums of integers need not fit: their summands have all bits, because these sums wrap.
+        """
+        dtype = DTYPES[self.case.dtype]
+        if self.case.reduce_op != "sum" or dtype.least_exponent == 0:
+            return dtype.significant_bits
+        return dtype.significant_bits - math.ceil(math.log2(self.case.group_size))
+
+
+@dataclass
+class SoakProgram:
+    """The compiled program of a case in a soak, whose results are compared.
+
+    Two inputs alternate, so that an old result that an iteration did not overwrite is noticed.
+
+    Attributes:
+        backend: The back end that compiled the program.
+        case: The case.
+        program: The program in the framework, which runs a single iteration in a call.
+        iterations: The number of iterations of the case so far, including earlier requests.
+        prepare_arguments: The arguments, after the case, with which the program is prepared.
+
+    """
+
+    backend: Any
+    case: Case
+    program: Any
+    iterations: int = 0
+    # The two inputs, the newer first: the number of the draw, and the buffers.
+    _inputs: Sequence[tuple[int, Any]] = ((-1, None),) * 2
+    # The hashes of the right result on each rank, by the number of the draw.
+    _right_hashes: dict[int, tuple[int, ...]] = field(default_factory=dict)
+
+    # No injection, and the class of the inputs and exact results.
+    prepare_arguments: ClassVar[tuple[Any, ...]] = (None, SoakValues)
+
+    def write_input(self, draw_number: int, old_buffers: Any) -> Any:
+        """Write the draw with the number `draw_number`, and return its buffers.
+
+        `old_buffers` are buffers that are not needed any more, and that may be overwritten; None if
+        there are no such buffers.
+        """
+        self.program.inputs = old_buffers
+        self.program.write_draw(draw_number)
+        return self.program.inputs
+
+    def run_iteration(self, buffers: Any) -> tuple[int, ...]:
+        """Run an iteration with an input, and return a hash of the result of each local rank.
+
+        `buffers` are buffers that `write_input` returned.
+        """
+        self.program.inputs = buffers
+        self.program.run(1)
+        return self.hash_results()
+
+    def hash_results(self) -> tuple[int, ...]:
+        """Return the CRC-32 of the last result of each rank of this process.
+
+        Many processors have an instruction for CRC-32.
+        """
+        results = self.program.results_by_rank()
+        return tuple(
+            map_ranks(
+                lambda rank: zlib.crc32(np.ascontiguousarray(results[rank]).view(np.uint8).data),
+                sorted(results),
+                self.case.payload_bytes,
+            )
+        )
+
+    def find_mismatch(self, draw_number: int) -> str:
+        """Return a text with the first wrong element of the last result; empty if none is wrong.
+
+        `draw_number` is the number of the draw that was the input.
+        """
+        word_dtype = np.dtype(f"u{DTYPES[self.case.dtype].size_bytes}")
+        for rank, result in self.program.results_by_rank().items():
+            blocks = self.program.values.values_after(rank, draw_number, 1)
+            for begin, part, exact in chunks_with_exact_values(blocks, result):
+                expected = exact.view(word_dtype)
+                actual = np.ascontiguousarray(part).view(word_dtype)
+                for index in np.flatnonzero(expected != actual)[:1].tolist():
+                    words = int(expected[index]), int(actual[index])
+                    return mismatch_text(rank, begin + index, *words)
+        return ""
+
+    def run_and_compare(self, seconds: float) -> Tally:
+        """Run and compare iterations for `seconds`, or until a process finds a wrong element.
+
+        After a wrong element, all processes try the same two inputs again. The returned number and
+        duration of the iterations are equal on all processes. Raises MeasuringError WRONG_RESULT if
+        this process finds a wrong element.
+        """
+        begun_s = self.backend.now_s()
+        first_iteration = self.iterations
+        batch = 1
+        soaked_s = 0.0
+        self._renew_input()
+        while soaked_s < seconds:
+            self._renew_input()
+            mismatch = self._run_batch(batch)
+            values = [float(mismatch != ""), self.backend.now_s() - begun_s]
+            before_s = soaked_s
+            is_wrong, soaked_s = map(max, zip(*self.backend.all_gather(values)))
+            if is_wrong:
+                repeats = sum(self._run_batch(2) != "" for _ in range(RETRIES))
+                if mismatch:
+                    again = f"the same inputs gave a wrong result in {repeats} of {RETRIES} retries"
+                    raise wrong_result(f"{mismatch}; {again}")
+                break
+            if soaked_s - before_s < _BATCH_S / 2:
+                batch = min(2 * batch, _MAX_BATCH_ITERATIONS)
+        iterations = self.iterations - first_iteration
+        collective = COLLECTIVES[self.case.collective]
+        result_bytes = collective.output_bytes(self.case.payload_bytes, self.case.group_size)
+        return Tally(
+            iterations=iterations,
+            compared_bytes=iterations * self.case.ranks * result_bytes,
+            soaked_s=soaked_s,
+        )
+
+    def _renew_input(self) -> None:
+        """Replace the older of the two inputs with the next draw."""
+        newer_input, old_input = self._inputs
+        draw_number = (newer_input[0] + 1) % SoakValues.draw_count
+        buffers = self.write_input(draw_number, old_input[1])
+        self._inputs = (draw_number, buffers), newer_input
+
+    def _run_batch(self, count: int) -> str:
+        """Run and compare `count` iterations, and return a text on the first wrong result.
+
+        The text is empty if no result is wrong. The iterations alternate between the two inputs,
+        and begin with the newer input.
+        """
+        mismatch = ""
+        for index in range(count):
+            draw_number, buffers = self._inputs[index % 2]
+            hashes = self.run_iteration(buffers)
+            self.iterations += 1
+            # The batch goes on after a wrong element, because other processes run all of it.
+            mismatch = mismatch or self._compare_result(draw_number, hashes)
+        return mismatch
+
+    def _compare_result(self, draw_number: int, hashes: tuple[int, ...]) -> str:
+        """Return a text if the last result is wrong, and an empty text if the result is right.
+
+        The hashes of the first right result of a draw are kept. If all elements of a later result
+        are right, but its hashes are different, this result is wrong, too.
+
+        Args:
+            draw_number: The number of the draw that was the input.
+            hashes: The hash of the result of each rank of this process.
+
+        """
+        if self._right_hashes.get(draw_number) == hashes:
+            return ""
+        mismatch = self.find_mismatch(draw_number)
+        if not mismatch and self._right_hashes.setdefault(draw_number, hashes) != hashes:
+            mismatch = "every word is right, and yet the hashes of ranks changed"
+        return mismatch and f"iteration {self.iterations}: {mismatch}"
+
+
+def mismatch_text(rank: int, element: int, expected: int, actual: int) -> str:
+    """Return a text on a wrong element of a result, with the numbers of its wrong bits.
+
+    Args:
+        rank: The rank whose result is wrong.
+        element: The index of the wrong element in the result.
+        expected: The bits of the expected element, as an integer.
+        actual: The bits of the wrong element, as an integer. Bit 0 is the least significant bit.
+
+    """
+    changed = expected ^ actual
+    bits = [str(bit) for bit in range(changed.bit_length()) if changed >> bit & 1]
+    return (
+        f"rank {rank} ({host_name()}), element {element}: {actual:#x}, expected {expected:#x} "
+        f"(bit{'s' * (len(bits) > 1)} {', '.join(bits)})"
+    )
+
+
+def soak(worker: MeasuringWorker, request: Mapping[str, Any]) -> Tally:
+    """Run a case for some seconds, compare each result, and return how much was compared.
+
+    The case runs out of place, so that its input does not change.
+
+    Args:
+        worker: The framework of the worker, and the memory of its host.
+        request: The request, with the values `case`, `key` (the environment key), `plan`,
+            `seconds`, and `iterations`, the number of iterations in earlier requests.
+
+    Raises:
+        MeasuringError: A result on this process is wrong, the case does not fit the memory or
+            cannot be compiled, or no sum over all ranks is exact.
+
+    """
+    case = request_value(request, "case", Case)
+    key = request_value(request, "key", EnvironmentKey)
+    backend = worker.backend
+    collective = COLLECTIVES[case.collective]
+    protocol = replace(case.protocol, clock=Clock.DISPATCH)
+    case = replace(case, placement=Placement.OUT_OF_PLACE.value, protocol=protocol)
+    need = backend.memory_need(case)
+    if need is not None:
+        # The need is for a single input, and a soak has two inputs.
+        input_bytes = collective.input_bytes(case.payload_bytes, case.group_size)
+        needed_bytes = need.needed_bytes + case.ranks // key.processes * input_bytes
+        limit_bytes = request_value(request, "plan", Plan).memory_limit_bytes
+        worker.host_memory.check_fits(replace(need, needed_bytes=needed_bytes), limit_bytes, key)
+    check_devices(backend.current_environment_key(), case, key)
+    path = _PROGRAM_TYPES.get(backend.name, "worker_comparison:SoakProgram")
+    program_type: type[SoakProgram] = pkgutil.resolve_name(f"{__package__}.{path}")
+    with backend.prepare_program(case, *program_type.prepare_arguments) as program:
+        iterations = request_value(request, "iterations", int)
+        soak_program = program_type(backend, case, program, iterations)
+        return soak_program.run_and_compare(request_value(request, "seconds", float))
