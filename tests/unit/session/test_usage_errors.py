@@ -112,8 +112,8 @@ OPTIONS = [
     (["--strategies=nccl"], "fake has none of the strategies nccl; it has default, fake"),
     (
         ["--collectives=broadcast"],
-        "--collectives: expected one of all_reduce, all_gather, reduce_scatter, all_to_all, "
-        "permute, got 'broadcast'",
+        "--collectives: expected one of all_gather, all_reduce, all_to_all, permute, "
+        "reduce_scatter, got 'broadcast'",
     ),
     (
         ["--collectives=all_gather", "--payloads=1K,1028"],
