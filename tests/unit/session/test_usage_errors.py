@@ -90,7 +90,7 @@ OPTIONS = [
     (["--payloads=4M:1K"], "'4M:1K' begins above its end (4M > 1K)"),
     (["--payloads=1K:2K:3K"], "expected begin:end, such as 1K:1024M"),
     (["--payloads=8:128M:1"], "begin:end:factor, such as 8:128M:4, with a factor from 2 to 1024"),
-    (["--payloads=1022"], "1022 bytes is not a whole number of float32 elements of 4 bytes"),
+    (["--payloads=1022"], "a payload of 1022 is not 1 equal block of float32, which all_reduce over 4"),
     (
         ["--placement=beside"],
         "--placement: expected one of default, in_place, out_of_place, got 'beside'",
