@@ -14,14 +14,8 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from busbw import __version__, grid, wire
-from busbw.cli import (
-    Subparsers,
-    add_command,
-    check_output_file,
-    recognizer_of_json_objects,
-    write_file,
-)
+from busbw import __version__, grid, storage, wire
+from busbw.cli import Subparsers, add_command, check_output_file
 from busbw.collectives import COLLECTIVES, REDUCE_OPS
 from busbw.collectives.base import DTYPES
 from busbw.judge.session import count_outcomes
@@ -108,10 +102,13 @@ def add_to(commands: Subparsers) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run all checks, print a line for each, and write their results; return the exit code.
 
-    The exit code is 1 if a check shows a problem, or if the file cannot be written.
+    The exit code is 1 if a check shows a problem. Raises OSError if the file cannot be written.
     """
     check_output_file(
-        "--output", options.output, "a file of busbw doctor", recognizer_of_json_objects("checks")
+        "--output",
+        options.output,
+        "a file of busbw doctor",
+        lambda text: text.startswith('{"document": "busbw doctor"'),
     )
     shared = {"device": options.device, "frameworks": options.frameworks, **_DEFAULT_SETTINGS}
     read_options(_option_words(shared), Path())
@@ -137,11 +134,7 @@ def run(options: argparse.Namespace) -> int:
         print(wire.escape_unprintable(text), flush=True)
         checks.append({"name": name, "problems": problems, "results": results})
         # The file is written after each check, so that the results survive an interruption.
-        code = write_file(
-            json.dumps({**head, "checks": checks}) + "\n", options.output, "busbw doctor: "
-        )
-        if code:
-            return code
+        storage.write(options.output, json.dumps({**head, "checks": checks}) + "\n")
     print(f"the results are in {options.output}")
     return int(any(check["problems"] for check in checks))
 
