@@ -17,7 +17,7 @@ from busbw.cli import Subparsers, add_command
 from busbw.collectives import COLLECTIVES
 from busbw.model.words import bytes_text, payload_text, plural
 from busbw.report.table import Column, Table, make_rows, render
-from busbw.session.command_line import read_options
+from busbw.session.command_line import parse_options, read_options
 from busbw.session.option import UsageError, number_type, parse_device
 
 from .mode import collectives_of_program
@@ -98,7 +98,7 @@ def _read_program(source: str, options: argparse.Namespace) -> ProgramCollective
     words = [f"--program={source}", f"--frameworks={'fake' if is_hlo_file(source) else 'jax'}"]
     words += [f"--ranks={options.ranks}"] if options.ranks else []
     words += [f"--device={options.device.value}"] if options.device else []
-    return collectives_of_program(read_options(words, Path.cwd()), source)
+    return collectives_of_program(read_options(parse_options(words), Path.cwd()), source)
 
 
 def collectives_table(uses: CollectiveUses) -> Table:
