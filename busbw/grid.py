@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import itertools
 import math
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from busbw.collectives import COLLECTIVES
 from busbw.collectives.base import DTYPES
@@ -24,9 +26,9 @@ from busbw.model.machine import (
     group_ranks_along_axes,
     mesh_shape,
 )
-from busbw.model.words import Clock, DeviceClass, payload_text
+from busbw.model.words import DeviceClass, payload_text, plural
 
-_MAX_REASON_CHARACTERS = 120
+T = TypeVar("T")
 
 DEVICE_PREFERENCE = (DeviceClass.TPU, DeviceClass.GPU, DeviceClass.CPU)
 
@@ -38,8 +40,7 @@ def select_specs(request: GridOptions) -> tuple[CaseSpec, ...]:
 
     Raises:
         GridError: A framework that the user named supports no combination. Or a collective supports
-            none of the requested placements or reduce operations, a payload is not a whole number
-            of elements of a dtype, or no CaseSpec is left.
+            none of the requested placements or reduce operations, or no CaseSpec is left.
 
     """
     reasons = {
@@ -60,12 +61,6 @@ def select_specs(request: GridOptions) -> tuple[CaseSpec, ...]:
             "; ".join(unsupported_reasons)
             or "nothing to measure: no framework, dtype or payload is selected"
         )
-    for dtype, size in itertools.product(request.dtypes, request.payloads):
-        if size % DTYPES[dtype].size_bytes:
-            raise GridError(
-                f"a payload of {size} bytes is not a whole number of {dtype} "
-                f"elements of {DTYPES[dtype].size_bytes} bytes"
-            )
     return tuple(grid)
 
 
@@ -107,18 +102,16 @@ def _case_specs_of_framework(framework: str, request: GridOptions) -> Iterator[C
             _select_supported(collective, "placement", requested, placements),
             request.payloads,
         ):
-            yield CaseSpec(
+            yield convert_to(
+                CaseSpec,
+                request,
                 framework=framework,
                 payload_bytes=size,
                 collective=collective,
                 reduce_op=reduce_op,
                 placement=placement,
-                axes=request.axes,
                 strategy=strategy,
                 dtype=dtype,
-                ranks=request.ranks,
-                mesh=request.mesh,
-                clock=request.clock,
             )
 
 
@@ -201,16 +194,18 @@ def choose_devices(
         GridError: No class of device can be used, or a named framework does not reach the devices.
 
     """
-    reasons_by_device: dict[DeviceClass, str] = {}
+    refusals, header_texts = list[str](), list[str]()
+    present = {devices.device for probe in probes for devices in probe.devices}
     for candidate in (device,) if device else DEVICE_PREFERENCE:
+        name = candidate.value.upper()
         sets, reasons = _reachable_devices(candidate, ranks, probes)
         if sets:
             target = MeasuredDevices(
                 device=candidate,
                 reason="requested"
                 if device
-                else _choice_reason(candidate, reasons_by_device, probes),
-                not_found=tuple(reasons_by_device.values()),
+                else f"using {name}: {'; '.join(header_texts) or 'found'}",
+                not_found=tuple(refusals),
                 device_sets=sets,
                 unreached=reasons,
             )
@@ -218,26 +213,10 @@ def choose_devices(
                 if framework in reasons:
                     raise target.unreached_error(framework)
             return target
-        each = ", ".join(f"{name}: {reason}" for name, reason in reasons.items())
-        reasons_by_device[candidate] = f"no {candidate.value.upper()} to measure on ({each})"
-    raise GridError("; ".join(reasons_by_device.values()))
-
-
-def _choice_reason(
-    chosen_device: DeviceClass,
-    reasons_by_device: Mapping[DeviceClass, str],
-    probes: Sequence[Probe],
-) -> str:
-    """Return the reason for the choice of a class of device, for the header of a session.
-
-    `reasons_by_device` says why each class that was tried before cannot be used. The text names the
-    missing classes, and quotes the reasons of the classes that the machine has.
-    """
-    present = {devices.device for probe in probes for devices in probe.devices}
-    absent = [device.value.upper() for device in reasons_by_device if device not in present]
-    refused = [reason for device, reason in reasons_by_device.items() if device in present]
-    reasons = [f"no {' or '.join(absent)} found"] if absent else []
-    return f"using {chosen_device.value.upper()}: {'; '.join([*reasons, *refused]) or 'found'}"
+        each = ", ".join(f"{framework}: {reason}" for framework, reason in reasons.items())
+        refusals.append(f"no {name} to measure on ({each})")
+        header_texts.append(refusals[-1] if candidate in present else f"no {name} found")
+    raise GridError("; ".join(refusals))
 
 
 def _reachable_devices(
@@ -253,10 +232,11 @@ def _reachable_devices(
         devices = next((d for d in probe.devices if d.device is device), None)
         if devices is None:
             reason = probe.reason_by_missing_device.get(device.value, "not found")
-            shown = reason[:_MAX_REASON_CHARACTERS]
-            reasons[probe.framework] = shown if shown == reason else f"{shown}..."
+            reasons[probe.framework] = textwrap.shorten(reason, 120, placeholder="...")
         elif devices.ranks < 2:
-            reasons[probe.framework] = _single_rank_text(devices, probe.framework)
+            reasons[probe.framework] = (
+                f"{devices.ranks} rank ({devices.device_kind}), two are needed"
+            )
         elif ranks is not None and ranks > devices.ranks and not devices.any_ranks:
             reasons[probe.framework] = (
                 f"{devices.ranks} ranks ({devices.device_kind}), {ranks} requested"
@@ -264,19 +244,6 @@ def _reachable_devices(
         else:
             sets[probe.framework] = devices
     return sets, reasons
-
-
-def _single_rank_text(devices: DeviceSet, framework: str) -> str:
-    """Return a text that says why a single device cannot be measured.
-
-    For a GPU that processes can share, the text says how it could be measured.
-    """
-    text = f"{devices.ranks} rank ({devices.device_kind}), two are needed"
-    if devices.device is DeviceClass.TPU:
-        return f"{text}, and two processes cannot share a chip: libtpu belongs to one process"
-    if devices.device is DeviceClass.GPU and FRAMEWORKS[framework].can_share_devices:
-        return f"{text}; without --ranks and --processes two processes share it"
-    return text
 
 
 def resolve_case(spec: CaseSpec, target: MeasuredDevices) -> tuple[Case, EnvironmentKey]:
@@ -311,8 +278,12 @@ def resolve_case_without_hosts(
                 f"a mesh of {spec.mesh} has {mesh_ranks} ranks, there are {key.ranks} "
                 f"({devices.device.value.upper()}); --ranks says how many to use"
             )
-        strategy = _resolve_strategy(spec, devices)
-        clock = _resolve_clock(spec, devices)
+        # Only all-reduce has several strategies.
+        other = {"default": FRAMEWORKS[spec.framework].strategy_of_other_collectives}
+        strategies = devices.strategies if spec.collective == "all_reduce" else other
+        strategy = _find_choice(spec, devices, "strategy", spec.strategy, strategies)
+        clocks = {"default": devices.clocks[0], **{clock.value: clock for clock in devices.clocks}}
+        clock = _find_choice(spec, devices, "clock", spec.clock, clocks)
         program = devices.program
         check_equal_blocks(replace(spec, mesh=key.mesh), key.ranks)
     else:
@@ -328,41 +299,24 @@ def resolve_case_without_hosts(
     return case, key
 
 
-def _resolve_strategy(spec: CaseSpec, devices: DeviceSet) -> str:
-    """Return the strategy that the name in `spec` stands for, such as ``psum`` for ``default``.
+def _find_choice(
+    spec: CaseSpec, devices: DeviceSet, kind: str, name: str, choices: Mapping[str, T]
+) -> T:
+    """Return the value of `name` in `choices`. Raise GridError if `choices` lack the name.
 
-    Only all-reduce has several strategies. Raises GridError for a strategy that the framework does
-    not have on these devices.
+    `kind` is the noun for such a name in the message, such as ``clock``. The other names in the
+    message are the framework and collective of `spec`, and the class of `devices`.
     """
-    if spec.collective != "all_reduce" and spec.strategy == "default":
-        return FRAMEWORKS[spec.framework].strategy_of_other_collectives
-    strategy = devices.strategies.get(spec.strategy)
-    if strategy is None or spec.collective != "all_reduce":
-        names = sorted(set(devices.strategies)) if spec.collective == "all_reduce" else ["default"]
+    if name not in choices:
         raise GridError(
-            f"{spec.framework} has no strategy {spec.strategy} for {spec.collective} on the "
-            f"{devices.device.value.upper()}; it has {', '.join(names)}"
+            f"{spec.framework} has no {kind} {name} for {spec.collective} on the "
+            f"{devices.device.value.upper()}; it has {', '.join(choices)}"
         )
-    return strategy
-
-
-def _resolve_clock(spec: CaseSpec, devices: DeviceSet) -> Clock:
-    """Return the requested clock, or the default clock of `devices`.
-
-    Raises GridError if the requested clock cannot be read on these devices.
-    """
-    if spec.clock == "default":
-        return devices.clocks[0]
-    if Clock(spec.clock) not in devices.clocks:
-        raise GridError(
-            f"{spec.framework} has no clock {spec.clock} on the {devices.device.value.upper()}; "
-            f"it has {', '.join(clock.value for clock in devices.clocks)}"
-        )
-    return Clock(spec.clock)
+    return choices[name]
 
 
 def check_equal_blocks(spec: CaseSpec, ranks: int) -> None:
-    """Raise GridError if the payload cannot be split into the equal blocks of the collective.
+    """Raise GridError if the payload cannot be split into equal blocks of whole elements.
 
     `ranks` is the number of all ranks, which the axes of `spec` split into groups.
     """
@@ -371,6 +325,7 @@ def check_equal_blocks(spec: CaseSpec, ranks: int) -> None:
     size = DTYPES[spec.dtype].size_bytes
     if spec.payload_bytes % (parts * size):
         raise GridError(
-            f"a payload of {payload_text(spec.payload_bytes)} is not {parts} equal blocks of "
-            f"{spec.dtype}, which {spec.collective} over {group_size} ranks needs"
+            f"a payload of {payload_text(spec.payload_bytes)} is not "
+            f"{plural(parts, 'equal block')} of {spec.dtype}, which {spec.collective} over "
+            f"{group_size} ranks needs"
         )

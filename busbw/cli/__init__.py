@@ -4,14 +4,14 @@ A subcommand is a module in this package, or a module that an extension declares
 `add_to` adds a parser. Its function `run` reads options and files, calls other packages, and prints
 the results. It returns the exit code: 0 for success, 1 for failure, 2 for wrong usage. A file that
 an option names for output is checked before the command does anything, so that no file of a user is
-lost.
+lost. A module with a true `PASSES_OPTIONS_ON` gets the words after ``--`` as `passed`, for another
+command.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
-import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
@@ -112,36 +112,6 @@ def check_output_file(
             storage.check_output(path, kind=kind, recognizes_text=recognizes_text, inputs=inputs)
 
 
-def recognizer_of_json_objects(*keys: str) -> Callable[[str], bool]:
-    """Return a function that recognizes the text of a JSON object with all of these `keys`.
-
-    The function also recognizes a list, not empty, of such objects.
-    """
-
-    def recognizes_text(text: str) -> bool:
-        try:
-            document = json.loads(text)
-        except ValueError:
-            return False
-        rows = document if isinstance(document, list) else [document]
-        return bool(rows) and all(isinstance(r, dict) and set(keys) <= set(r) for r in rows)
-
-    return recognizes_text
-
-
-def write_file(content: str | bytes, path: Path, prefix: str = "") -> int:
-    """Write `content` into the file `path`, and return the exit code, 0 or 1.
-
-    If the file cannot be written, print the reason after `prefix` on standard error, and return 1.
-    """
-    try:
-        storage.write(path, content)
-    except OSError as error:
-        print(f"{prefix}{storage.error_text(error)}", file=sys.stderr)
-        return 1
-    return 0
-
-
 def print_progress(text: str) -> None:
     """Print `text` to standard error, as a line that begins with ``busbw:`` exactly once."""
     print(f"busbw: {text.removeprefix('busbw: ')}", file=sys.stderr, flush=True)
@@ -174,9 +144,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     modules = find_commands(words[0] if words else "") or find_commands()
     for module in modules:
         module.add_to(commands)
-    words, passed = split_passed_words(modules[0], words)
-    options = parser.parse_args(words)
-    options.passed = passed
+    is_split = getattr(modules[0], "PASSES_OPTIONS_ON", False) and "--" in words
+    end = words.index("--") if is_split else len(words)
+    options = parser.parse_args(words[:end])
+    options.passed = words[end + 1 :]
     try:
         code: int = options.run(options)
     except BrokenPipeError:
@@ -185,19 +156,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"busbw {options.command}: {storage.error_text(error)}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1
     return code
-
-
-def split_passed_words(
-    command: ModuleType, words: Sequence[str]
-) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the words of a command line before ``--``, and the words after it.
-
-    Words are split only if the module `command` has a true `PASSES_OPTIONS_ON`: such a command
-    passes the words after ``--`` on to another command. Otherwise all words are before the split.
-    """
-    is_split = getattr(command, "PASSES_OPTIONS_ON", False) and "--" in words
-    end = words.index("--") if is_split else len(words)
-    return words[:end], words[end + 1 :]
 
 
 def find_commands(name: str = "") -> list[ModuleType]:

@@ -2,14 +2,12 @@
 
 The Markdown is for the summary of a workflow run, an issue or a mail. Names, reasons and logs are
 escaped, so that no markup, mention or link in them has an effect. The command reads a file of
-`--results` and the folder of `--history`. In a GitHub workflow (GITHUB_ACTIONS) it also annotates
-the failures, on standard error.
+`--results` and the folder of `--history`.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,8 +15,6 @@ from dataclasses import replace
 
 from busbw import wire
 from busbw.history.texts import failing_since_texts_of_verdicts, history_texts
-from busbw.model.verdict import SessionVerdict, Verdict
-from busbw.report.conclusion import conclusion_lines
 from busbw.report.reading import Paragraph, SessionRecord
 from busbw.report.table import render
 from busbw.session.option import parse_path
@@ -35,8 +31,7 @@ def add_to(commands: Subparsers) -> None:
         run,
         help="Print the result of a session as Markdown, for an issue or a mail",
         description="Print the result of a session as Markdown, for the summary of a workflow "
-        "run, an issue or a mail. In GitHub Actions failures are annotated too, on standard "
-        "error.",
+        "run, an issue or a mail.",
         example="busbw summary results.json --history=history > summary.md",
     )
     results = "The file that busbw run --results=FILE wrote"
@@ -47,11 +42,7 @@ def add_to(commands: Subparsers) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print a session as Markdown, and return the exit code 0.
-
-    In GitHub Actions, if the session failed, also write commands to standard error that annotate
-    the run with the failures. `options.results` is the path of the results file.
-    """
+    """Print the session in the file `options.results` as Markdown, and return the exit code 0."""
     session = read_session(options.results)
     machines = select_machine_histories(options.history, options.baselines, sessions=[session])
     histories = {f"History of {machine.folder}": history_texts(machine) for machine in machines}
@@ -60,12 +51,6 @@ def run(options: argparse.Namespace) -> int:
             session, failing_since_texts_of_verdicts(session.verdicts, machines), histories
         )
     )
-    if os.environ.get("GITHUB_ACTIONS"):
-        commands = annotation_commands(session.verdicts, session.session_verdict)
-        # The text layer of standard error is bypassed, because it escapes workflow commands.
-        sys.stderr.flush()
-        sys.stderr.buffer.write("".join(f"{command}\n" for command in commands).encode())
-        sys.stderr.flush()
     return 0
 
 
@@ -138,17 +123,3 @@ def _escape_markdown(text: str) -> str:
     line = wire.escape_unprintable(" ".join(text.split()))
     line = _MARKUP_PATTERN.sub(r"\\\g<0>", line).replace("&", "&amp;").replace("<", "&lt;")
     return _LINK_PATTERN.sub(rf"\g<0>{_COMMENT}", line)
-
-
-def annotation_commands(verdicts: Sequence[Verdict], session_verdict: SessionVerdict) -> list[str]:
-    """Return the workflow commands that annotate a GitHub run with the failures of a session.
-
-    The list is empty if the session did not fail.
-    """
-    if not session_verdict.failed:
-        return []
-    texts = (
-        wire.escape_unprintable(line.text) for line in conclusion_lines(verdicts, session_verdict)
-    )
-    escaped = (text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A") for text in texts)
-    return [f"::error title=busbw::{text}" for text in escaped]

@@ -19,9 +19,7 @@ for _module in pkgutil.iter_modules(__path__):
 
 COLLECTIVES: Mapping[str, AbstractCollective] = {
     kind.name: kind()
-    for kind in sorted(
-        AbstractCollective.__subclasses__(), key=lambda kind: (kind.sort_order, kind.name)
-    )
+    for kind in sorted(AbstractCollective.__subclasses__(), key=lambda kind: kind.name)
 }
 
 REDUCE_OPS = ("sum", "max", "min")

@@ -13,7 +13,6 @@ class AllGather(AbstractCollective):
     name = "all_gather"
     hlo_name = "all-gather"
     placements = ("out_of_place",)
-    sort_order = 1
     uses_all_links = True
 
     def output_blocks(self, ranks: int) -> int:

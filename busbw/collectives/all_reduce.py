@@ -25,7 +25,6 @@ class AllReduce(AbstractCollective):
     is_copy_free_on_accelerators = True
     is_in_place_on_gpus = True
     reduce_ops = ("sum", "max", "min")
-    sort_order = 0
     uses_all_links = True
     can_add_in_switch = True
 

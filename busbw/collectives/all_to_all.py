@@ -23,7 +23,6 @@ class AllToAll(AbstractCollective):
     hlo_name = "all-to-all"
     placements = ("out_of_place",)
     is_copy_free_on_cpus = False
-    sort_order = 3
 
     def input_blocks(self, ranks: int) -> int:
         return ranks

@@ -91,7 +91,6 @@ class AbstractCollective(ABC):
             bandwidth of all links together limits the collective.
         can_add_in_switch: Whether a switch can add up the data, so that a rank sends only half of
             the bytes.
-        sort_order: The number by which all collectives are sorted in help texts and in sessions.
 
     """
 
@@ -104,7 +103,6 @@ class AbstractCollective(ABC):
     is_in_place_on_gpus: bool = False
     uses_all_links: bool = False
     can_add_in_switch: bool = False
-    sort_order: int = 100
 
     def bus_factor(self, ranks: int) -> float:
         """Return busbw / algbw of the collective over n = `ranks` ranks.

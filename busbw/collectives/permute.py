@@ -17,7 +17,6 @@ class Permute(AbstractCollective):
     name = "permute"
     hlo_name = "collective-permute"
     placements = ("out_of_place",)
-    sort_order = 4
 
     def bus_factor(self, ranks: int) -> float:
         """Return 1: the S bytes of a rank cross a single link, whose speed is therefore S/t.

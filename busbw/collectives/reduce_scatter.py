@@ -23,7 +23,6 @@ class ReduceScatter(AbstractCollective):
     hlo_name = "reduce-scatter"
     placements = ("out_of_place",)
     reduce_ops = ("sum",)
-    sort_order = 2
     uses_all_links = True
 
     def input_blocks(self, ranks: int) -> int:

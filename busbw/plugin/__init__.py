@@ -24,22 +24,20 @@ VERDICT_FIXTURES = tuple(dict.fromkeys(("busbw_verdict", *extensions.declared_na
 SHIPPED_TESTS_PLUGIN = f"{__name__}.shipped_tests"
 
 # The files of this folder that have hooks for sessions with tests of busbw.
-_FILES = ("items", "benchmark", "run", "terminal")
+_FILES = ("items", "run", "terminal")
 
 
-def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    """Add the options of busbw; the help of `busbw run` shows them above the options of pytest.
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of busbw, which the help shows above the options of pytest.
 
     Raises pytest.UsageError if a conftest.py or another plugin has an option of the same name.
     """
-    config: Any = pluginmanager.get_plugin("pytestconfig")
-    words = config.invocation_params.args if config is not None else ()
-    # "_anonymous" is pytest's name of the first group in its help.
-    previous_title = "_anonymous" if SHIPPED_TESTS_PLUGIN in words else None
-    groups: dict[str, pytest.OptionGroup] = {}
-    for title in dict.fromkeys(option.group for option in OPTIONS.values()):
-        groups[title] = parser.getgroup(title, title, after=previous_title)
-        previous_title = title
+    titles = dict.fromkeys(option.group for option in OPTIONS.values())
+    # "_anonymous" is pytest's name of the first group in its help. Each new group is put directly
+    # below this group, so that the last title is the first to be added.
+    groups = {
+        title: parser.getgroup(title, title, after="_anonymous") for title in reversed(titles)
+    }
     for option in OPTIONS.values():
         where = (
             f"{option.flag} is also an option of conftest.py or of a plugin; rename that option: "

@@ -5,9 +5,6 @@ A session without tests of busbw has no such values.
 
 from __future__ import annotations
 
-import os
-import shlex
-
 import pytest
 
 from busbw.model.case import CaseSpec
@@ -18,13 +15,16 @@ from busbw.session.options import OPTIONS
 from busbw.session.run import Mode, mode_of
 from busbw.session.state import CollectedSession, JudgedSession
 
-from . import SHIPPED_TESTS_PLUGIN, VERDICT_FIXTURES
+from . import VERDICT_FIXTURES
 
 # The mode, which says how the session is collected, run and shown.
 MODE_KEY = pytest.StashKey[Mode]()
 
-# The newest value of the session, or an error if the options cannot be used.
-SESSION_KEY = pytest.StashKey[UsageError | CollectedSession | JudgedSession]()
+# The session before its cases are run, or an error if the options cannot be used.
+SESSION_KEY = pytest.StashKey[UsageError | CollectedSession]()
+
+# The session once its cases were judged.
+JUDGED_SESSION_KEY = pytest.StashKey[JudgedSession]()
 
 # The verdict that the test of an item has read.
 VERDICT_KEY = pytest.StashKey[Verdict | SessionVerdict]()
@@ -34,23 +34,6 @@ CASE_ITEMS_KEY = pytest.StashKey[dict[pytest.Item, None]]()
 
 # Errors in tests of busbw that no verdict of a case describes.
 UNDESCRIBED_ERRORS_KEY = pytest.StashKey[list[str]]()
-
-
-def option_words(config: pytest.Config) -> list[str]:
-    """Return the words of `addopts` in the ini file, of PYTEST_ADDOPTS and of the command line."""
-    words = [*config.getini("addopts"), *shlex.split(os.environ.get("PYTEST_ADDOPTS", ""))]
-    return [*words, *config.invocation_params.args]
-
-
-def command_words(config: pytest.Config) -> list[str]:
-    """Return the words of a command that starts the session again with the same arguments.
-
-    The command begins with ``busbw run`` or with ``python -m pytest``.
-    """
-    words = list(config.invocation_params.args)
-    if SHIPPED_TESTS_PLUGIN in words:
-        return ["busbw", "run", *words[words.index(SHIPPED_TESTS_PLUGIN) + 1 :]]
-    return ["python", "-m", "pytest", *words]
 
 
 def begin_session(config: pytest.Config) -> UsageError | CollectedSession:
@@ -67,9 +50,10 @@ def begin_session(config: pytest.Config) -> UsageError | CollectedSession:
         )
     if SESSION_KEY not in config.stash:
         try:
+            values = {name: config.getoption(name) for name in OPTIONS}
             settings = [name for name, option in OPTIONS.items() if option.has_setting]
             options = read_options(
-                option_words(config),
+                {name: value for name, value in values.items() if value is not None},
                 config.rootpath,
                 {name: config.getini(f"busbw_{name}") for name in settings},
             )
@@ -77,15 +61,7 @@ def begin_session(config: pytest.Config) -> UsageError | CollectedSession:
             config.stash[SESSION_KEY] = config.stash[MODE_KEY].collected_session
         except UsageError as error:
             config.stash[SESSION_KEY] = error
-    state = config.stash[SESSION_KEY]
-    assert isinstance(state, (UsageError, CollectedSession))
-    return state
-
-
-def judged_session_of(config: pytest.Config) -> JudgedSession | None:
-    """Return the JudgedSession of the session; None if the cases were not judged."""
-    state = config.stash.get(SESSION_KEY, None)
-    return state if isinstance(state, JudgedSession) else None
+    return config.stash[SESSION_KEY]
 
 
 def spec_of(item: pytest.Item) -> CaseSpec | None:

@@ -1,42 +1,42 @@
 """Make the cases parameters of tests, read their verdicts, and report the outcomes of tests.
 
 A case that was measured but not judged is reported as skipped, because the case neither failed nor
-passed: it is noisy, has no baseline or cannot be compared. The session has an item of its own.
+passed: it is noisy, has no baseline or cannot be compared. The session has an item of its own. For
+its own files pytest-benchmark gets the recorded samples and the figures of each case. No verdict
+depends on whether pytest-benchmark is installed, disabled or skips benchmarks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from busbw.model.case import CaseSpec, GridError
+from busbw.model.launch import Measurement
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import Outcome, SessionOutcome, plural
 from busbw.session.option import UsageError
-from busbw.session.run import find_measurement
 
-from . import benchmark
 from .config import (
     CASE_ITEMS_KEY,
+    JUDGED_SESSION_KEY,
     MODE_KEY,
     SESSION_KEY,
     UNDESCRIBED_ERRORS_KEY,
     VERDICT_KEY,
     begin_session,
     case_items,
-    judged_session_of,
     spec_of,
 )
 
-# The names of attributes that a report of pytest gets: the outcome of its case, whether pytest's
-# last line leaves the report out, and whether the section of busbw shows its failure.
-OUTCOME_ATTRIBUTE = "busbw_outcome"
-EXCLUDED_FROM_COUNTS_ATTRIBUTE = "busbw_uncounted"
-SHOWN_ATTRIBUTE = "busbw_shown"
+# The name of the attribute with the verdict that the test of a report has read.
+VERDICT_ATTRIBUTE = "busbw_verdict"
+
+# The key of the case's id in `extra_info` of a benchmark. Only benchmarks of busbw have this key.
+_CASE_KEY = "case"
 
 # How much of an error's first line is shown.
 _MAX_REASON_CHARACTERS = 200
@@ -86,7 +86,8 @@ def verdict_of(request: pytest.FixtureRequest) -> Verdict:
     An exception would not do: pytest does not count an error in a fixture as a failed test.
     """
     spec: CaseSpec = request.param
-    mode, judged = request.config.stash[MODE_KEY], judged_session_of(request.config)
+    stash = request.config.stash
+    mode, judged = stash[MODE_KEY], stash.get(JUDGED_SESSION_KEY, None)
     verdict = judged.verdicts.get(spec) if judged else None
     if verdict is None:
         verdict = Verdict(spec=spec, outcome=Outcome.FAILED, failed=True, text="it was not run")
@@ -95,10 +96,39 @@ def verdict_of(request: pytest.FixtureRequest) -> Verdict:
     request.node.user_properties.extend(
         (name, figure) for name, figure in properties.items() if figure is not None
     )
-    measurement = find_measurement(spec, judged)
+    measurement = judged.observations.measurements.get(spec) if judged else None
     if measurement is not None:
-        benchmark.replay_samples(request, measurement, properties)
+        _replay_samples(request, measurement, properties)
     return verdict
+
+
+def _replay_samples(
+    request: pytest.FixtureRequest, measurement: Measurement, properties: Mapping[str, object]
+) -> None:
+    """Let pytest-benchmark time the recorded samples of `measurement` by a clock that replays them.
+
+    `request` is the request of the fixture of the verdict. `properties` are the figures of the
+    case, for `extra_info`. Nothing is done without samples, or if pytest-benchmark is missing or
+    skips benchmarks.
+    """
+    samples_s = [sample for run in measurement.runs for sample in run.samples_s]
+    config, case = request.config, measurement.case
+    has_benchmark = config.pluginmanager.hasplugin("benchmark")
+    if not samples_s or not has_benchmark or config.getoption("benchmark_skip"):
+        return
+    # pytest-benchmark reads its timer before and after each sample.
+    readings_s = iter([reading for sample in samples_s for reading in (0.0, sample)])
+
+    def replay() -> float:
+        return next(readings_s)
+
+    group = f"{case.framework}.{case.strategy}"
+    request.node.add_marker(pytest.mark.benchmark(timer=replay, group=group))
+    benchmark = request.getfixturevalue("benchmark")
+    iterations = measurement.runs[0].iterations
+    benchmark.extra_info.update({_CASE_KEY: request.param.id, **properties})
+    benchmark.extra_info["iterations_per_sample"] = iterations
+    benchmark.pedantic(lambda: None, rounds=len(samples_s), iterations=1)
 
 
 def session_verdict(session: pytest.Session) -> SessionVerdict | None:
@@ -108,7 +138,7 @@ def session_verdict(session: pytest.Session) -> SessionVerdict | None:
     if a test of busbw raised an error that no verdict describes, or if pytest-benchmark skips
     benchmarks.
     """
-    judged = judged_session_of(session.config)
+    judged = session.config.stash.get(JUDGED_SESSION_KEY, None)
     if judged is None:
         return None
     verdict, texts = judged.session_verdict, list[str]()
@@ -148,9 +178,6 @@ class SessionItem(pytest.Item):
         if verdict.failed:
             pytest.fail(verdict.headline(), pytrace=False)
 
-    def reportinfo(self) -> tuple[Path, int | None, str]:
-        return self.path, None, "the session's verdict"
-
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -179,16 +206,16 @@ _UNJUDGED_OUTCOMES = (
 )
 
 # For each outcome that pytest does not know, the category in pytest's last line.
-_CATEGORIES = {
-    Outcome.REGRESSED.value: "regressed",
-    Outcome.IMPROVED.value: "improved",
-    Outcome.NOISY.value: "noisy",
-    Outcome.NO_BASELINE.value: "without baseline",
-    Outcome.OUT_OF_MEMORY.value: "out of memory",
-    Outcome.INCOMPARABLE.value: "incomparable",
-    Outcome.SKIPPED.value: "skipped",
-    Outcome.CHANGED.value: "changed",
-    Outcome.COMPILE_ERROR.value: "compile errors",
+_CATEGORIES: dict[Outcome | SessionOutcome, str] = {
+    Outcome.REGRESSED: "regressed",
+    Outcome.IMPROVED: "improved",
+    Outcome.NOISY: "noisy",
+    Outcome.NO_BASELINE: "without baseline",
+    Outcome.OUT_OF_MEMORY: "out of memory",
+    Outcome.INCOMPARABLE: "incomparable",
+    Outcome.SKIPPED: "skipped",
+    Outcome.CHANGED: "changed",
+    Outcome.COMPILE_ERROR: "compile errors",
 }
 
 # The letter and the color in the progress line, by the outcome of pytest.
@@ -212,18 +239,13 @@ def pytest_runtest_makereport(
         _keep_error(item, call)
     if call.when != "call" or verdict is None:
         return report
-    attributes = vars(report)
-    attributes[OUTCOME_ATTRIBUTE] = verdict.outcome.value
-    attributes[SHOWN_ATTRIBUTE] = verdict.failed
+    vars(report)[VERDICT_ATTRIBUTE] = verdict
     if isinstance(verdict, SessionVerdict):
-        # Failed cases are counted one by one, so the session that fails with them is not counted.
-        attributes[EXCLUDED_FROM_COUNTS_ATTRIBUTE] = (
-            report.passed or verdict.outcome is SessionOutcome.FAILED
-        )
-    elif verdict.failed:
+        return report
+    if verdict.failed:
         report.outcome = "failed"
         report.longrepr = verdict.explain()
-        attributes.pop("wasxfail", None)
+        vars(report).pop("wasxfail", None)
     elif report.passed and not verdict.expected and verdict.outcome in _UNJUDGED_OUTCOMES:
         report.outcome = "skipped"
         report.longrepr = (str(item.path), item.location[1] or 0, verdict.headline())
@@ -248,10 +270,34 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, Any] 
     The values are the category in pytest's last line, the letter in the progress, and the word with
     its color. Returns None for a report without a case.
     """
-    name = getattr(report, OUTCOME_ATTRIBUTE, "")
-    is_uncounted = getattr(report, EXCLUDED_FROM_COUNTS_ATTRIBUTE, False)
-    if report.when != "call" or not (is_uncounted or name in _CATEGORIES):
+    verdict = getattr(report, VERDICT_ATTRIBUTE, None)
+    # Failed cases are counted one by one, so the session that fails with them is not counted.
+    is_uncounted = isinstance(verdict, SessionVerdict) and (
+        report.passed or verdict.outcome is SessionOutcome.FAILED
+    )
+    if verdict is None or not (is_uncounted or verdict.outcome in _CATEGORIES):
         return None
     letter, color = _STYLES[report.outcome]
-    category = "" if is_uncounted else "failed" if report.failed else _CATEGORIES[name]
-    return category, letter, (name, {color: True})
+    category = "" if is_uncounted else "failed" if report.failed else _CATEGORIES[verdict.outcome]
+    return category, letter, (verdict.outcome.value, {color: True})
+
+
+@pytest.hookimpl(optionalhook=True, wrapper=True)
+def pytest_benchmark_group_stats(
+    config: pytest.Config, benchmarks: list[dict[str, Any]]
+) -> Generator[None, Sequence[object], Sequence[object]]:
+    """Leave the cases out of pytest-benchmark's table, which has no GB/s, unless it is verbose."""
+    if not config.getoption("benchmark_verbose"):
+        benchmarks[:] = [row for row in benchmarks if _CASE_KEY not in row["extra_info"]]
+    return (yield)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_benchmark_update_json(
+    config: pytest.Config, benchmarks: list[object], output_json: dict[str, Any]
+) -> None:
+    """Replace the parameters and the timer of each case, which JSON cannot hold, by names."""
+    for row in output_json["benchmarks"]:
+        if _CASE_KEY in row["extra_info"]:
+            row["params"] = {"case": row["extra_info"][_CASE_KEY]}
+            row["options"]["timer"] = "replayed"

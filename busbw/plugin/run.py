@@ -7,6 +7,8 @@ code.
 
 from __future__ import annotations
 
+import os
+import shlex
 import sys
 from collections.abc import Generator, Sequence
 from dataclasses import replace
@@ -22,12 +24,11 @@ from busbw.session.state import CollectedSession
 from . import SHIPPED_TESTS_PLUGIN
 from .config import (
     CASE_ITEMS_KEY,
+    JUDGED_SESSION_KEY,
     MODE_KEY,
     SESSION_KEY,
     VERDICT_KEY,
     case_items,
-    judged_session_of,
-    option_words,
     spec_of,
 )
 from .items import session_verdict
@@ -57,7 +58,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
         reporter = config.pluginmanager.get_plugin("terminalreporter")
         try:
             display = Terminal(reporter) if reporter else Display()
-            config.stash[SESSION_KEY] = run_session(
+            config.stash[JUDGED_SESSION_KEY] = run_session(
                 collected_session, specs, display, config.stash[MODE_KEY].run_cases
             )
         except UsageError as error:
@@ -79,7 +80,10 @@ def pytest_deselected(items: Sequence[pytest.Item]) -> None:
     """
     for item in items:
         config = item.config
-        if any(word.startswith(_SELECTING_FLAGS) for word in option_words(config)):
+        # A hook may have changed `config.option`, and not the words of the user.
+        words = [*config.getini("addopts"), *shlex.split(os.environ.get("PYTEST_ADDOPTS", ""))]
+        words += config.invocation_params.args
+        if any(word.startswith(_SELECTING_FLAGS) for word in words):
             config.stash.get(CASE_ITEMS_KEY, {}).pop(item, None)
 
 
@@ -89,11 +93,12 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitC
     Nothing is written after an interrupt or another error of pytest.
     """
     config, verdict = session.config, session_verdict(session)
-    judged_session = judged_session_of(config)
+    judged_session = config.stash.get(JUDGED_SESSION_KEY, None)
     if judged_session is None or verdict is None or exitstatus not in (pytest.ExitCode.OK, _FAILED):
         return
     judged_session = replace(judged_session, session_verdict=verdict)
-    config.stash[SESSION_KEY] = written = config.stash[MODE_KEY].write_files(judged_session)
+    written = config.stash[MODE_KEY].write_files(judged_session)
+    config.stash[JUDGED_SESSION_KEY] = written
     code = _FAILED if written.session_verdict.failed else exitstatus
     session.exitstatus = config.stash[_EXIT_CODE_KEY] = code
 

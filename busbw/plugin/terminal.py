@@ -7,20 +7,19 @@ pytest show only other failed tests.
 from __future__ import annotations
 
 import itertools
-import shlex
 import shutil
 from collections.abc import Generator, Iterator
 
 import pytest
 
-from busbw.model.words import Outcome, SessionOutcome, plural
+from busbw.model.words import Outcome, plural
 from busbw.report.conclusion import conclusion_lines, failure_logs
 from busbw.report.table import TextLine, render_text
 from busbw.session.measure import Display
 from busbw.session.state import JudgedSession
 
-from .config import MODE_KEY, command_words, judged_session_of
-from .items import SHOWN_ATTRIBUTE
+from .config import JUDGED_SESSION_KEY, MODE_KEY
+from .items import VERDICT_ATTRIBUTE
 
 
 class Terminal(Display):
@@ -54,11 +53,15 @@ def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> Generator[None]:
     """Write the section of busbw below all other sections: tables, notes and the verdict."""
-    judged_session = judged_session_of(config)
+    judged_session = config.stash.get(JUDGED_SESSION_KEY, None)
     if judged_session is None:
         return (yield)
     failed_reports = terminalreporter.stats.get("failed", [])
-    shown_reports = [report for report in failed_reports if getattr(report, SHOWN_ATTRIBUTE, False)]
+    shown_reports = [
+        report
+        for report in failed_reports
+        if (verdict := getattr(report, VERDICT_ATTRIBUTE, None)) and verdict.failed
+    ]
     # pytest counts the failed cases, but only the section of busbw shows them.
     failed_reports[:] = [report for report in failed_reports if report not in shown_reports]
     try:
@@ -84,11 +87,9 @@ def _section_lines(judged_session: JudgedSession, config: pytest.Config) -> Iter
     yield from itertools.chain.from_iterable(map(render_text, judged_session.baseline_tables))
     yield TextLine("")
     count = sum(verdict.outcome is Outcome.NO_BASELINE for verdict in verdicts)
-    is_nothing_compared = judged_session.session_verdict.outcome is SessionOutcome.NOTHING_COMPARED
-    needs_baselines = is_nothing_compared or judged_session.options.require_baselines
-    if count and needs_baselines and not judged_session.options.writes_baselines:
-        command = shlex.join([*command_words(config), "--update-baselines=new"])
-        yield TextLine(f"{plural(count, 'case')} without a baseline; to record times: {command}")
+    if count and not judged_session.options.writes_baselines:
+        cases = plural(count, "case")
+        yield TextLine(f"{cases} without a baseline; --update-baselines=new records their times")
     yield from conclusion_lines(
         verdicts, judged_session.session_verdict, judged_session.failing_since
     )

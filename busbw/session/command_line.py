@@ -9,7 +9,7 @@ import argparse
 import importlib.util
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from busbw.driver.transport import RemoteHosts
 from busbw.frameworks import DEFAULT_FRAMEWORKS, FRAMEWORKS
 from busbw.model.machine import canonical_axes, mesh_shape
 
-from .option import UsageError, as_usage_error, check_combination, expand_home
+from .option import as_usage_error, check_combination, expand_home
 from .options import OPTIONS, Options
 from .record import load_view
 
@@ -35,26 +35,31 @@ _DEFAULT_LAUNCHES_OF_PAIRS = 6
 
 # A parser without defaults: its result lacks the options that were not passed.
 _PARSER = argparse.ArgumentParser(
-    add_help=False,
-    allow_abbrev=False,
-    argument_default=argparse.SUPPRESS,
-    fromfile_prefix_chars="@",
-    exit_on_error=False,
+    add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS, exit_on_error=False
 )
 for _option in OPTIONS.values():
     _PARSER.add_argument(_option.flag, **_option.arguments)
 
 
-@as_usage_error(ValueError, argparse.ArgumentError)
+@as_usage_error(argparse.ArgumentError)
+def parse_options(words: Iterable[str]) -> dict[str, Any]:
+    """Return the parsed values of the options in `words`, such as ``--ranks=4``, by option.
+
+    Raises UsageError for a value that is wrong by itself.
+    """
+    return vars(_PARSER.parse_args([*words]))
+
+
+@as_usage_error(ValueError)
 def read_options(
-    words: Sequence[str],
+    passed_values: Mapping[str, Any],
     root: Path,
     settings: Mapping[str, Sequence[str]] | None = None,
 ) -> Options:
     """Return the checked Options of a session.
 
     Args:
-        words: The words of the command line; words that are not options of sessions are ignored.
+        passed_values: The parsed values of the options on the command line, by option.
         root: The folder to which the paths of baselines and of a history are relative.
         settings: The texts of the settings in the ini file, by the name of the option. An option
             that may be repeated can have several texts.
@@ -63,7 +68,7 @@ def read_options(
         UsageError: An option is wrong; the message says which value was expected.
 
     """
-    values = _option_values(words, settings or {})
+    values = _option_values(passed_values, settings or {})
     values["baselines"] = _checked_baselines_folder(root, values)
     values["history"] = _checked_history_folder(root, values)
     values["outputs"] = _parse_output_paths(values)
@@ -81,28 +86,29 @@ def read_options(
     return replace(options, launches=options.launches or (launches if needs_all_launches else 0))
 
 
-def _option_values(words: Sequence[str], settings: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+def _option_values(
+    passed_values: Mapping[str, Any], settings: Mapping[str, Sequence[str]]
+) -> dict[str, Any]:
     """Return the parsed values of the options that were passed or have a setting, by option.
 
-    `words` is the command line, and `settings` are the texts in the ini file. A passed option
-    replaces its setting unless the option may be repeated. A passed option also removes the
-    settings of the options that the passed option excludes. Raises UsageError, ArgumentError or
-    ValueError for a wrong option.
+    `passed_values` are the values of the passed options, and `settings` are the texts in the ini
+    file. A passed option replaces its setting, but interpreters of --python are added to those of
+    the setting. A passed option also removes the settings of the options that the passed option
+    excludes. Raises UsageError or ValueError for a wrong option.
     """
-    for word in words:
-        # argparse of Python 3.11 makes an empty list of the value of ``--option=--``.
-        if word.startswith("--") and word.endswith("=--"):
-            raise UsageError(f"{word[:-3]}: expected a value, got '--'")
-    passed_options = [OPTIONS[name] for name in vars(_PARSER.parse_known_args(words)[0])]
-    replaced = [o.name for o in passed_options if o.arguments.get("action") != "append"]
-    ignored = {"require_baselines", *replaced}.union(*(o.excludes for o in passed_options))
-    lines = [
+    # argparse of Python 3.11 makes an empty list of the value of ``--option=--``.
+    if [] in passed_values.values():
+        raise ValueError("expected a value of each option, got '--'")
+    passed_options = [OPTIONS[name] for name in passed_values]
+    ignored = {"require_baselines", *passed_values}.union(*(o.excludes for o in passed_options))
+    stored_values = parse_options(
         f"{OPTIONS[name].flag}={text}"
         for name, texts in settings.items()
         for text in texts
-        if name not in ignored
-    ]
-    values = vars(_PARSER.parse_known_args([*lines, *words])[0])
+        if name == "python" or name not in ignored
+    )
+    values = {**stored_values, **passed_values}
+    values["python"] = [*stored_values.get("python", ()), *passed_values.get("python", ())]
     check_combination(passed_options, values)
     values["require_baselines"] = "require_baselines" in values or _requires_baselines(
         *settings.get("require_baselines", ())

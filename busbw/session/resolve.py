@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from busbw import extensions, grid
 from busbw.baselines.document import BaselineError
@@ -24,7 +24,6 @@ from busbw.baselines.store import (
 from busbw.driver.executor import Executor
 from busbw.grid import MeasuredDevices
 from busbw.history.files import (
-    AcknowledgedChange,
     HistoryError,
     HistoryLine,
     SeriesKey,
@@ -34,11 +33,11 @@ from busbw.history.files import (
 )
 from busbw.judge.levels import EarlierSessions, StoredTimes, build_levels
 from busbw.judge.policy import POLICIES, Policy
-from busbw.model.case import Case, CaseSpec, GridError, convert_to
+from busbw.model.case import CaseSpec, GridError, convert_to
 from busbw.model.field_types import moment_text
 from busbw.model.launch import Plan
 from busbw.model.machine import EnvironmentKey
-from busbw.model.stored import Baseline, Record
+from busbw.model.stored import Record
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome
 from busbw.storage import OutputError
@@ -223,14 +222,20 @@ def _read_earlier_sessions(
     for baseline in baselines:
         path = baseline_path(options.baselines, key, baseline.case)
         _check_not_in_future(collected_session, path, baseline.records)
-    known_changes = read_acknowledged_changes(options.baselines)
+    # When the newest acknowledged change of each case began.
+    acknowledged_changes = {
+        baseline.case: change.began
+        for change in sorted(
+            read_acknowledged_changes(options.baselines), key=lambda change: change.since
+        )
+        for baseline in baselines
+        if change.matches(baseline.case.name, str(key.folder))
+    }
     stored_times = [
         StoredTimes(
             baselines=[baseline for baseline in several if not baseline.is_out_of_memory],
             history=comparable_sessions(lines, SeriesKey(framework=name)),
-            acknowledged_changes=_acknowledged_change_moments(
-                several, known_changes, str(key.folder)
-            ),
+            acknowledged_changes=acknowledged_changes,
         )
         for name, several in stored.items()
     ]
@@ -257,18 +262,3 @@ def _check_not_in_future(
                 f"this machine says {moment_text(collected_session.began)}: set the clock, or "
                 "remove the entry"
             )
-
-
-def _acknowledged_change_moments(
-    baselines: Sequence[Baseline], known_changes: Sequence[AcknowledgedChange], folder: str
-) -> dict[Case, datetime]:
-    """Return when the newest acknowledged change of each case began; other cases are left out.
-
-    `baselines` are the baselines of a machine, whose cases are looked up in `known_changes`.
-    `folder` is the folder of the machine, which a change may name.
-    """
-    moments: dict[Case, datetime] = {}
-    for change in sorted(known_changes, key=lambda change: change.since):
-        cases = [b.case for b in baselines if change.matches(b.case.name, folder)]
-        moments |= dict.fromkeys(cases, change.began)
-    return moments

@@ -18,7 +18,6 @@ from busbw.driver.executor import Executor
 from busbw.driver.local import LocalTransport, lock_this_machine
 from busbw.driver.transport import HostError, HostLostError, IncomparableHostsError, Transport
 from busbw.model.case import CaseSpec
-from busbw.model.launch import Measurement
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import Outcome, SessionOutcome
 from busbw.report import session as report
@@ -244,9 +243,3 @@ def _junit_properties(verdict: Verdict, judged_session: JudgedSession | None) ->
             "versions": report.versions_text(versions.get(verdict.spec.framework, {})),
         }
     return properties
-
-
-def find_measurement(spec: CaseSpec, judged_session: JudgedSession | None) -> Measurement | None:
-    """Return the Measurement of a case; None if the case was not measured."""
-    observed = judged_session.observations if judged_session else None
-    return observed.measurements.get(spec) if isinstance(observed, MeasuredSession) else None

@@ -40,6 +40,8 @@ class CollectedSession:
             -k deselects.
         specs: The CaseSpecs of the selected tests; empty until all tests are collected.
         began: The moment in UTC when the session began.
+        measurements: The launches of each case; with two stacks, the launches of the candidate.
+            Empty until the session measures, and in a session that measures nothing.
 
     """
 
@@ -47,6 +49,7 @@ class CollectedSession:
     grid: tuple[CaseSpec, ...] = ()
     specs: tuple[CaseSpec, ...] = ()
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
+    measurements: Mapping[CaseSpec, Measurement] = field(default_factory=dict)
 
     @property
     def date(self) -> str:
@@ -102,7 +105,6 @@ class MeasuredSession(CollectedSession):
         plan: How long and how often each case is measured.
         levels: The earlier sessions of each environment key that has baselines, from which the
             expected times are computed.
-        measurements: The launches of each case; with two stacks, the launches of the candidate.
         references: The launches of each case with the reference stack; empty with a single stack.
         measuring_s: How long measuring took, in seconds.
         spent_s: The durations of the phases ``starting`` (of processes), ``measuring`` and
@@ -118,7 +120,6 @@ class MeasuredSession(CollectedSession):
     environment: Environment
     plan: Plan
     levels: Mapping[EnvironmentKey, EarlierSessions] = field(default_factory=dict)
-    measurements: Mapping[CaseSpec, Measurement] = field(default_factory=dict)
     references: Mapping[CaseSpec, Measurement] = field(default_factory=dict)
     measuring_s: float = 0.0
     spent_s: Mapping[str, float] = field(default_factory=dict)

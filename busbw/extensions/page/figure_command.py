@@ -11,6 +11,7 @@ import glob
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from busbw import storage
 from busbw.baselines.document import BaselineError
 from busbw.baselines.store import check_folder, read_published
 from busbw.cli import (
@@ -19,7 +20,6 @@ from busbw.cli import (
     add_machine_option,
     check_output_file,
     command_error,
-    write_file,
 )
 from busbw.cli.history import read_session, select_machine_histories
 from busbw.extensions.page.charts import (
@@ -97,10 +97,10 @@ def add_to(commands: Subparsers) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Draw the requested chart into the output file, and return the exit code.
+    """Draw the requested chart into the output file, and return the exit code 0.
 
-    The exit code is 1 if the file cannot be written. Raises CommandError if the chart cannot be
-    drawn, and UsageError if the options are wrong or an input cannot be read.
+    Raises OSError if the file cannot be written, CommandError if the chart cannot be drawn, and
+    UsageError if the options are wrong or an input cannot be read.
     """
     chosen = (options.results, options.published is not None, options.history is not None)
     if sum(map(bool, chosen)) != 1:
@@ -113,10 +113,9 @@ def run(options: argparse.Namespace) -> int:
     check_output_file(
         "--output", options.output, "a picture of busbw figure", is_drawn_chart, inputs
     )
-    chart = _requested_chart(options, tables)
     with command_error(DrawingError):
-        content = _DRAW_BY_SUFFIX[suffix](chart)
-    return write_file(content, options.output, "--output: ")
+        storage.write(options.output, _DRAW_BY_SUFFIX[suffix](_requested_chart(options, tables)))
+    return 0
 
 
 def _requested_chart(options: argparse.Namespace, tables: Sequence[Path]) -> Chart:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 
 import busbw
-from busbw import wire
+from busbw import storage, wire
 from busbw.cli import (
     Subparsers,
     add_baselines_option,
@@ -21,7 +21,6 @@ from busbw.cli import (
     add_machine_option,
     check_output_file,
     command_error,
-    write_file,
 )
 from busbw.cli.history import read_machine_histories, read_session, select_machine_histories
 from busbw.history.files import HistoryError
@@ -87,10 +86,10 @@ def add_to(commands: Subparsers) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the page, and return the exit code.
+    """Write the page, and return the exit code 0.
 
-    The exit code is 1 if the file cannot be written. Raises CommandError if a chart cannot be
-    drawn, and UsageError if the options are wrong or an input cannot be read.
+    Raises OSError if the file cannot be written, CommandError if a chart cannot be drawn, and
+    UsageError if the options are wrong or an input cannot be read.
     """
     if not options.results and options.history is None:
         raise UsageError("expected files of --results, --history=DIR, or both")
@@ -100,8 +99,8 @@ def run(options: argparse.Namespace) -> int:
         options.history, options.baselines, name=options.machine, sessions=sessions
     )
     with command_error(DrawingError):
-        text = render_html(make_page(sessions, machines))
-    return write_file(text, options.output, "busbw page: --output: ")
+        storage.write(options.output, render_html(make_page(sessions, machines)))
+    return 0
 
 
 def page_view() -> View:

@@ -13,15 +13,10 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from busbw import __version__, grid, wire
-from busbw.cli import (
-    Subparsers,
-    add_command,
-    check_output_file,
-    recognizer_of_json_objects,
-    write_file,
-)
+from busbw import __version__, grid, storage, wire
+from busbw.cli import Subparsers, add_command, check_output_file
 from busbw.collectives import COLLECTIVES, REDUCE_OPS
 from busbw.collectives.base import DTYPES
 from busbw.judge.session import count_outcomes
@@ -30,7 +25,7 @@ from busbw.model.field_types import moment_text
 from busbw.model.words import DeviceClass, Outcome, plural, seconds_text
 from busbw.report.conclusion import conclusion_lines
 from busbw.report.table import percent_text
-from busbw.session.command_line import read_options
+from busbw.session.command_line import parse_options, read_options
 from busbw.session.measure import Display
 from busbw.session.option import UsageError, parse_path, parse_text
 from busbw.session.record import results_document
@@ -108,13 +103,16 @@ def add_to(commands: Subparsers) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run all checks, print a line for each, and write their results; return the exit code.
 
-    The exit code is 1 if a check shows a problem, or if the file cannot be written.
+    The exit code is 1 if a check shows a problem. Raises OSError if the file cannot be written.
     """
     check_output_file(
-        "--output", options.output, "a file of busbw doctor", recognizer_of_json_objects("checks")
+        "--output",
+        options.output,
+        "a file of busbw doctor",
+        lambda text: text.startswith('{"document": "busbw doctor"'),
     )
     shared = {"device": options.device, "frameworks": options.frameworks, **_DEFAULT_SETTINGS}
-    read_options(_option_words(shared), Path())
+    read_options(_parse_settings(shared), Path())
     sessions: dict[str, JudgedSession] = {}
     checks: list[dict[str, object]] = []
     head = {
@@ -137,21 +135,19 @@ def run(options: argparse.Namespace) -> int:
         print(wire.escape_unprintable(text), flush=True)
         checks.append({"name": name, "problems": problems, "results": results})
         # The file is written after each check, so that the results survive an interruption.
-        code = write_file(
-            json.dumps({**head, "checks": checks}) + "\n", options.output, "busbw doctor: "
-        )
-        if code:
-            return code
+        storage.write(options.output, json.dumps({**head, "checks": checks}) + "\n")
     print(f"the results are in {options.output}")
     return int(any(check["problems"] for check in checks))
 
 
-def _option_words(settings: Mapping[str, str | None]) -> list[str]:
-    """Return settings as options of a command line, such as ``--payloads=1M``.
+def _parse_settings(settings: Mapping[str, str | None]) -> dict[str, Any]:
+    """Return the parsed values of options of a session, by option.
 
-    `settings` maps the names of options to their values. A value that is None or empty is left out.
+    `settings` maps the names of options to texts. A text that is None or empty is left out.
     """
-    return [f"--{name.replace('_', '-')}={text}" for name, text in settings.items() if text]
+    return parse_options(
+        f"--{name.replace('_', '-')}={text}" for name, text in settings.items() if text
+    )
 
 
 def _run_check(settings: Mapping[str, str | None]) -> JudgedSession:
@@ -164,7 +160,7 @@ def _run_check(settings: Mapping[str, str | None]) -> JudgedSession:
     with tempfile.TemporaryDirectory(prefix="busbw-doctor.") as folder:
         # In CI baselines are required by default, and no case has a baseline here.
         required = {"require_baselines": ["false"]}
-        options = read_options(_option_words(settings), Path(folder), required)
+        options = read_options(_parse_settings(settings), Path(folder), required)
         collected_session = CollectedSession(options=options)
         specs = grid.select_specs(options)
         session = run_session(collected_session, specs, _WaitingDisplay(), measure_and_judge)

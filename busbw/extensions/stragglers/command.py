@@ -14,15 +14,13 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from busbw import grid, wire
+from busbw import grid, storage, wire
 from busbw.cli import (
     Subparsers,
     add_command,
     check_output_file,
     command_error,
     print_progress,
-    recognizer_of_json_objects,
-    write_file,
 )
 from busbw.collectives import COLLECTIVES
 from busbw.driver.bundle import Bundle
@@ -120,14 +118,14 @@ def run(options: argparse.Namespace) -> int:
 
     The result is printed. If requested, it is also written as JSON to `options.results`, and the
     list of good hosts to `options.write_good`. The exit code is 1 if a host, link or chip is slow
-    or unreachable, if the search is undecided or incomplete, or if a file cannot be written.
-    Raises UsageError for wrong options, and CommandError if the hosts cannot be measured.
+    or unreachable, or if the search is undecided or incomplete. Raises UsageError for wrong
+    options, CommandError if the hosts cannot be measured, and OSError if a file cannot be written.
     """
     check_output_file(
         "--results",
         options.results,
         "results of find-slow",
-        recognizer_of_json_objects("slow", "hosts"),
+        lambda text: text.startswith('{\n "document": "busbw find-slow"'),
     )
     check_output_file("--write-good", options.write_good, "lists of hosts", _is_host_list)
     with command_error(HostError, NoHostAnswersError), as_usage_error(ValueError):
@@ -143,8 +141,9 @@ def run(options: argparse.Namespace) -> int:
         options.results: json.dumps(document, indent=1) + "\n",
         options.write_good: "\n".join([*result.good_hosts, ""]),
     }
-    codes = [write_file(text, path) for path, text in texts.items() if path is not None]
-    return max([*codes, int(not result.is_healthy)])
+    for path in texts.keys() - {None}:
+        storage.write(path, texts[path])
+    return int(not result.is_healthy)
 
 
 def _search_hosts_and_chips(options: argparse.Namespace) -> SearchResult:

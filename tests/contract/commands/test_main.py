@@ -22,7 +22,7 @@ def _load(extension: str, *values: object) -> Any:
     ("arguments", "message"),
     [
         (["histroy"], "argument COMMAND: invalid choice: 'histroy' (choose from "),
-        _load("profiles", ["trace", "x", "--collective=allreduce"], "expected one of all_reduce, "),
+        _load("profiles", ["trace", "x", "--collective=allreduce"], "expected one of all_gather, "),
         _load("page", ["page", "x", "-o", "a", "--outptu=a"], "unrecognized arguments: --outptu=a"),
         (["history", "x", "--quiet"], "unrecognized arguments: --quiet"),
         (

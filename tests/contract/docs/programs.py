@@ -66,9 +66,7 @@ def _of_busbw(words: Sequence[str]) -> str:
         return ""
     if len(words) == 1 or words[1].isupper():
         return "" if words[0] in busbw_parsers() else f"no command {words[0]}"
-    command = next(iter(cli.find_commands(words[0].replace("-", "_"))), None)
-    arguments = cli.split_passed_words(command, words)[0] if command else words
-    return _parsed(busbw_parsers(), arguments)
+    return _parsed(busbw_parsers(), words[: words.index("--")] if "--" in words else words)
 
 
 def busbw_parsers() -> Mapping[str, argparse.ArgumentParser]:

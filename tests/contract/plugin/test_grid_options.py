@@ -34,7 +34,7 @@ def test_a_cpu_has_four_virtual_ranks_unless_an_option_requests_another_number(
     ran = folder.run(exit_code=0)
     assert ran.case()["case"]["ranks"] == 4
     (header,) = (line for line in ran.text.splitlines() if line.startswith("busbw device: "))
-    assert header.endswith("4 virtual devices; using CPU: no TPU or GPU found")
+    assert header.endswith("4 virtual devices; using CPU: no TPU found; no GPU found")
     assert ran.document["environment"]["changed"] == ""
     ran = folder.run("--ranks=6", exit_code=0)
     case = ran.case()

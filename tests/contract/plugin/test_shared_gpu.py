@@ -39,14 +39,14 @@ def test_a_session_without_the_option_device_prefers_a_single_gpu_to_the_cpu(
     folder.script(**ONE)
     assert SHARED in folder.run(exit_code=0).text
     folder.script(**{**ONE, "device": "tpu"})
-    assert "libtpu belongs to one process" in folder.run(exit_code=4).sentence
+    assert "two are needed" in folder.run(exit_code=4).sentence
 
 
 @pytest.mark.exhaustive
 def test_four_ranks_on_a_single_gpu_without_processes_are_a_usage_error(folder: Folder) -> None:
     folder.script(**ONE)
     ran = folder.run("--device=gpu", "--ranks=4", exit_code=4)
-    assert "two are needed; without --ranks and --processes two processes share it" in ran.sentence
+    assert "1 rank (NVIDIA H100 80GB HBM3), two are needed" in ran.sentence
 
 
 @pytest.mark.exhaustive
@@ -56,14 +56,10 @@ def test_times_on_a_shared_gpu_are_not_compared_with_times_on_two_gpus(
     folder.script(**TWO)
     folder.updated()
     folder.script(**ONE)
-    ran = folder.run(exit_code=0)
-    assert ran.outcomes == {"1M": "NO_BASELINE"}
-    assert "; 2 ranks here until " in ran.text and ", 2 today on a shared device" in ran.text
+    assert folder.run(exit_code=0).outcomes == {"1M": "NO_BASELINE"}
     assert folder.run("--require-baselines", exit_code=1).outcomes == {"1M": "NO_BASELINE"}
     folder.updated()
     assert folder.run(exit_code=0).outcomes == {"1M": "PASS"}
     (folder.path / "baselines/nvidia-h100-80gb-hbm3/2r/fake.all_reduce.fake.json").unlink()
     folder.script(**TWO)
-    ran = folder.run(exit_code=0)
-    assert ran.outcomes == {"1M": "NO_BASELINE"}
-    assert "; 2 ranks here until " in ran.text
+    assert folder.run(exit_code=0).outcomes == {"1M": "NO_BASELINE"}

@@ -22,7 +22,7 @@ ATTACHED = [
     (
         {"clocks": ["host", "dispatch"]},
         ["--clock=device"],
-        "ERROR: busbw: fake has no clock device on the CPU; it has host, dispatch",
+        "ERROR: busbw: fake has no clock device for all_reduce on the CPU; it has default, host, ",
     ),
 ]
 # Said at collection, where no framework is imported.

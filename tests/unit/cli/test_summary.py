@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from busbw.cli.summary import annotation_commands, markdown_summary
+from busbw.cli.summary import markdown_summary
 from busbw.history.texts import failing_since_texts_of_verdicts, history_texts
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.words import FailureKind, Outcome
@@ -68,19 +68,3 @@ def test_the_summary_escapes_markup_in_names_and_reasons_and_logs() -> None:
         assert not _MARKUP.search(_OURS.sub("", plain)), row
         assert not _LINKED.search(plain), row
         assert not row.lstrip().startswith("::"), row
-
-
-def test_the_summary_prints_a_workflow_command_for_each_last_line_of_a_failed_session() -> None:
-    slow = verdict(4096, 6.0, **made.SLOW)
-    bad = verdict(8192, 6.0, outcome=Outcome.FAILED, failed=True, text=HOSTILE)
-    session = made.answered(slow, bad, text="50 % of\nit")
-    first, *lines = annotation_commands(session.verdicts, session.session_verdict)
-    assert lines == [
-        "::error title=busbw::1 REGRESSED: jax 4K 1.50 x (limit 1.20 x)",
-        "::error title=busbw::FAILED: 50 %25 of%0Ait",
-    ]
-    for row in (first, *lines):
-        assert row.isprintable() and re.findall("^::|\n::", row) == ["::"]
-    assert "%0A::error::m %250A%0A::set-output" in first
-    fine = made.answered(verdict(4096, 6.0))
-    assert annotation_commands(fine.verdicts, fine.session_verdict) == []

@@ -29,7 +29,7 @@ def without_index(monkeypatch: pytest.MonkeyPatch) -> None:
 def options(root: Path, **changes: Any) -> Options:
     """Return the options of a session that writes below `root`."""
     usual = {"update_baselines": "all"}
-    read = read_options(["--frameworks=fake"], root)
+    read = read_options({"frameworks": ("fake",)}, root)
     return replace(read, baselines=root, **{**usual, **changes})
 
 

@@ -54,7 +54,7 @@ def _stored(
 
 def _options(root: Path, **changes: Any) -> Options:
     usual = {"baselines": root / "baselines", "history": root / "history"}
-    return replace(read_options(["--frameworks=fake"], root), **{**usual, **changes})
+    return replace(read_options({"frameworks": ("fake",)}, root), **{**usual, **changes})
 
 
 def _levels(

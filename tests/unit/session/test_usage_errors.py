@@ -12,7 +12,7 @@ import pytest
 
 from busbw import storage
 from busbw.model.case import GridError
-from busbw.session.command_line import read_options
+from busbw.session.command_line import parse_options, read_options
 from busbw.session.measure import Display
 from busbw.session.option import UsageError
 from busbw.session.run import mode_of, run_session
@@ -90,7 +90,10 @@ OPTIONS = [
     (["--payloads=4M:1K"], "'4M:1K' begins above its end (4M > 1K)"),
     (["--payloads=1K:2K:3K"], "expected begin:end, such as 1K:1024M"),
     (["--payloads=8:128M:1"], "begin:end:factor, such as 8:128M:4, with a factor from 2 to 1024"),
-    (["--payloads=1022"], "1022 bytes is not a whole number of float32 elements of 4 bytes"),
+    (
+        ["--payloads=1022"],
+        "a payload of 1022 is not 1 equal block of float32, which all_reduce over 4",
+    ),
     (
         ["--placement=beside"],
         "--placement: expected one of default, in_place, out_of_place, got 'beside'",
@@ -112,8 +115,8 @@ OPTIONS = [
     (["--strategies=nccl"], "fake has none of the strategies nccl; it has default, fake"),
     (
         ["--collectives=broadcast"],
-        "--collectives: expected one of all_reduce, all_gather, reduce_scatter, all_to_all, "
-        "permute, got 'broadcast'",
+        "--collectives: expected one of all_gather, all_reduce, all_to_all, permute, "
+        "reduce_scatter, got 'broadcast'",
     ),
     (
         ["--collectives=all_gather", "--payloads=1K,1028"],
@@ -209,7 +212,7 @@ USUAL = ("--frameworks=fake", "--payloads=1M", "--launches=1")
 def _refused(root: Path, *words: str) -> str:
     """Return the error with which a session of these options ends before it measures."""
     with pytest.raises((UsageError, GridError)) as refused:
-        options = read_options([*USUAL, *words], root)
+        options = read_options(parse_options([*USUAL, *words]), root)
         mode = mode_of(options)
         specs = mode.select_specs(options)
         run_session(mode.collected_session, specs, Display(), mode.run_cases)

@@ -15,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 
 from busbw import storage
-from busbw.cli import Subparsers, add_command, write_file
+from busbw.cli import Subparsers, add_command
 from busbw.session.option import UsageError
 
 # Where the files are written, relative to the root folder of the repository.
@@ -81,11 +81,11 @@ def add_to(commands: Subparsers) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run ``busbw init``: write its files into `options.folder`, and return the exit code.
+    """Run ``busbw init``: write its files into `options.folder`, and return the exit code 0.
 
     The files are a conftest, a workflow and a README of the baselines. Existing files are kept. The
-    next steps of the user are printed. The exit code is 1 if a file could not be written. Raises
-    UsageError for wrong options.
+    next steps of the user are printed. Raises OSError if a file cannot be written, and UsageError
+    for wrong options.
     """
     root: Path = options.folder
     if os.path.lexists(root) and not root.is_dir():
@@ -98,13 +98,18 @@ def run(options: argparse.Namespace) -> int:
         ),
     }
     is_complete = all((root / name).is_file() for name in files)
-    codes = [_write_if_missing(root / name, text) for name, text in files.items()]
+    for name, text in files.items():
+        if (root / name).is_file():
+            print(f"exists, left unchanged: {root / name}")
+        else:
+            storage.write(root / name, text)
+            print(f"wrote {root / name}")
     _print_notes(root)
-    if not any(codes) and not is_complete:
+    if not is_complete:
         print("\nNext:")
         for number, step in enumerate(_next_steps(options), 1):
             print(f"{number}. {step}")
-    return max(codes)
+    return 0
 
 
 def _next_steps(options: argparse.Namespace) -> Iterator[str]:
@@ -176,20 +181,6 @@ def _requirement_of_this_busbw(extra: str) -> str:
             address = f"{vcs['vcs']}+{url}@{vcs['commit_id']}" if vcs else url
             return f"busbw[{extra},page] @ {address}"
     return ""
-
-
-def _write_if_missing(path: Path, text: str) -> int:
-    """Write `text` into the file `path` unless the file exists, and return the exit code.
-
-    Prints whether the file was written or left unchanged.
-    """
-    if path.is_file():
-        print(f"exists, left unchanged: {path}")
-        return 0
-    code = write_file(text, path, "busbw init: ")
-    if not code:
-        print(f"wrote {path}")
-    return code
 
 
 def _print_notes(root: Path) -> None:

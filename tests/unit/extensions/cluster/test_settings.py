@@ -10,7 +10,7 @@ import pytest
 from busbw.driver.bundle import Bundle
 from busbw.extensions.cluster.options import parse_variables
 from busbw.extensions.cluster.settings import forwarded_variables
-from busbw.session.command_line import read_options
+from busbw.session.command_line import parse_options, read_options
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_workers_on_hosts_have_the_python_and_the_variables_of_the_options(
 ) -> None:
     monkeypatch.setenv("MINE", "1")
     words = ["--frameworks=fake", "--hosts=a", "--host-python=/opt/python", "--host-env=MINE"]
-    remote: Any = read_options(words, tmp_path).remote
+    remote: Any = read_options(parse_options(words), tmp_path).remote
     bundle = Bundle()
     engine = remote.make_transport(bundle)._engine
     bundle.remove()
