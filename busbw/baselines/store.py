@@ -253,6 +253,27 @@ def frameworks_on_machine(baselines_folder: Path, key: EnvironmentKey) -> frozen
     return _framework_names(folder.glob("*.*.*.json"))
 
 
+def newest_dates_of_other_ranks(baselines_folder: Path, key: EnvironmentKey) -> dict[int, str]:
+    """Return, for other numbers of ranks on this kind of device, the date of the newest baseline.
+
+    The result maps a number of ranks to a date such as ``2026-01-31``. The number of ranks of `key`
+    is also in the result if there is a baseline with this number of ranks that differs in `shared`:
+    the ranks share a device in one of the two environments, and not in the other. The result is
+    empty if `key` itself has baselines. Raises BaselineError for a file that cannot be read.
+    """
+    if frameworks_on_machine(baselines_folder, key):
+        return {}
+    dates: dict[int, str] = {}
+    for path in sorted((baselines_folder / key.folder.parent).glob("*/*.*.*.json")):
+        if _framework_names([path]):
+            contents = read_baselines(path)
+            ranks, is_shared = contents.environment.ranks, contents.environment.shared
+            if (ranks, is_shared) != (key.ranks, key.shared):
+                newest = (baseline.date for baseline in contents.baselines)
+                dates[ranks] = max(dates.get(ranks, ""), *newest)
+    return dates
+
+
 def frameworks_on_any_machine(baselines_folder: Path) -> frozenset[str]:
     """Return the names of the frameworks that have baselines of any machine."""
     return _framework_names(baselines_folder.glob("*/*/*.*.*.json"))

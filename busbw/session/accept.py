@@ -28,7 +28,7 @@ from busbw.model.launch import Measurement
 from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import Baseline, Record
 from busbw.model.verdict import Verdict
-from busbw.model.words import Outcome, SessionOutcome
+from busbw.model.words import Outcome, SessionOutcome, plural
 from busbw.report.session import ChangeRow, baseline_text, written_baseline_tables
 from busbw.stats.launches import launch_time_s
 
@@ -106,7 +106,7 @@ def accept_times(judged_session: JudgedSession) -> JudgedSession:
         moment=moment_text(measured_session.began),
         commit=measured_session.environment.commit,
     )
-    accepted = _find_accepted_times(judged_session, measured_session)
+    accepted, notes = _find_accepted_times(judged_session, measured_session)
     with open_draft(options.baselines) as draft:
         saved, refusals = save_accepted(
             draft,
@@ -122,9 +122,17 @@ def accept_times(judged_session: JudgedSession) -> JudgedSession:
             else ()
         )
     remedy = '--accept-regression "why" accepts it'
-    notes = [f"{refusal.refusal_text}; {remedy}" for refusal in refusals]
+    notes += [f"{refusal.refusal_text}; {remedy}" for refusal in refusals]
     tables = written_baseline_tables(map(_change_row, (*saved, *pruned)))
-    judged_session = replace(judged_session.with_notes(*notes), baseline_tables=tables)
+    verdict, losses = judged_session.session_verdict, sum(row.is_over_budget for row in saved)
+    text = (
+        f"{verdict.text}; accepted a loss of {plural(losses, 'case')}" if losses else verdict.text
+    )
+    judged_session = replace(
+        judged_session.with_notes(*notes),
+        baseline_tables=tables,
+        session_verdict=replace(verdict, text=text),
+    )
     if refusals:
         return judged_session.with_failing_error(
             "not all times were accepted: a loss beyond the budget needs --accept-regression"
@@ -158,19 +166,22 @@ def _lock_stacks(
 
 def _find_accepted_times(
     judged_session: JudgedSession, measured_session: MeasuredSession
-) -> list[AcceptedCase]:
-    """Return the cases that --update-baselines accepts, which are not NOISY.
+) -> tuple[list[AcceptedCase], list[str]]:
+    """Return the cases that --update-baselines accepts, and notes on cases left out as NOISY.
 
     A Case that several CaseSpecs name is returned once.
     """
     accepted = dict[Case, AcceptedCase]()
+    notes = list[str]()
     options = judged_session.options
     update = options.update_baselines
     for spec, job in measured_session.jobs.items():
         verdict = judged_session.verdicts[spec]
         is_requested = update != "improved" or verdict.outcome is Outcome.IMPROVED
-        is_noisy = verdict.outcome is Outcome.NOISY
-        if not (update and is_requested and may_become_baseline(verdict)) or is_noisy:
+        if not (update and is_requested and may_become_baseline(verdict)):
+            continue
+        if verdict.outcome is Outcome.NOISY:
+            notes.append(f"{job.case.name}: the baseline was not written: NOISY")
             continue
         cause = verdict.outcome.value
         moves_with_others = job.case in judged_session.cases_to_replace
@@ -186,7 +197,7 @@ def _find_accepted_times(
             memory_limit_bytes=options.memory_limit,
             cause=f"{cause}, moved with others" if moves_with_others else cause,
         )
-    return list(accepted.values())
+    return list(accepted.values()), notes
 
 
 def _replaces_stored_sessions(

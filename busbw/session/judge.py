@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from busbw import extensions
-from busbw.baselines.store import frameworks_on_machine
+from busbw.baselines.store import frameworks_on_machine, newest_dates_of_other_ranks
 from busbw.judge.case import JudgingSettings, Ruling, judge_case
 from busbw.judge.decision import Finding, merge_findings
 from busbw.judge.lasting_losses import Assessment
@@ -35,7 +35,7 @@ from busbw.model.launch import Measurement
 from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import Record, StoredSession
 from busbw.model.verdict import Verdict
-from busbw.model.words import Outcome
+from busbw.model.words import Outcome, plural
 from busbw.stats.launches import clock_tick_s, launch_time_s
 
 from .accept import accepts_slower_times
@@ -244,11 +244,13 @@ def _session_context(
     assessments: _Assessments,
     losses: Sequence[LastingLoss],
 ) -> SessionContext:
-    options = measured_session.options
+    options, other_ranks_text = measured_session.options, _other_ranks_text(measured_session)
+    is_required = bool(other_ranks_text) and options.require_baselines
     suspected = ", ".join(spec.id for spec, ruling in rulings.items() if ruling.is_suspected)
     reasons = (
         _unmeasured_text(measured_session),
         *_fallback_texts(measured_session),
+        other_ranks_text if is_required else "",
         suspected
         and f"seemed slower, but --time-budget ran out before it was confirmed: {suspected}",
         measured_session.lost_host_text,
@@ -265,7 +267,10 @@ def _session_context(
         accepts_new_cases=options.update_baselines in ("all", "new")
         and options.memory_limit is None,
         no_verdict_reasons=tuple(filter(None, reasons)),
-        notes=tuple(text_of(assessment) for assessment in today for text_of in texts_of),
+        notes=(
+            "" if is_required else other_ranks_text,
+            *(text_of(assessment) for assessment in today for text_of in texts_of),
+        ),
         accepts_all_times=accepts_all_times,
         slower_framework_texts=tuple(
             _slower_framework_texts(measured_session, assessments, losses, rulings)
@@ -336,6 +341,29 @@ def _unmeasured_text(measured_session: MeasuredSession) -> str:
     )
     text = "; ".join(text for name, text in texts.items() if name in with_baselines)
     return text and f"cases that have a baseline were not measured: {text}"
+
+
+def _other_ranks_text(measured_session: MeasuredSession) -> str:
+    """Return a text on a changed number of ranks: ``8 ranks here until 2026-11-20, 7 today``.
+
+    The text is empty if an option chose the number of ranks, or if today's number of ranks has
+    baselines on this kind of device. The text is also empty if no other number has baselines.
+    """
+    options, key = measured_session.options, measured_session.environment.key
+    is_chosen = options.ranks or options.mesh or options.remote or options.processes > 1
+    # On a shared GPU busbw chose the ranks itself, perhaps because other GPUs are missing today.
+    if (
+        (is_chosen and not key.shared)
+        or measured_session.options.is_paired
+        or not measured_session.jobs
+    ):
+        return ""
+    dates = newest_dates_of_other_ranks(options.baselines, key)
+    if not dates:
+        return ""
+    ranks, date = max(dates.items(), key=lambda pair: pair[1])
+    shared = " on a shared device" if key.shared else ""
+    return f"{plural(ranks, 'rank')} here until {date}, {key.ranks} today{shared}"
 
 
 def _fallback_texts(measured_session: MeasuredSession) -> list[str]:

@@ -134,13 +134,22 @@ def add_reference_probes(
 ) -> Machine:
     """Return `machine` with a probe of each of `frameworks` in the reference stack.
 
-    Raises UsageError if a worker does not reply.
+    Raises UsageError if a worker does not reply, or if both stacks load a framework from the same
+    files and no option changes one of the stacks.
     """
     device = machine.target.device
+    is_changed = options.against_env or options.try_env
     with as_usage_error(HostError, where="the reference: "):
         references = tuple(
             _probe_framework(options, name, device, executor, Side.REFERENCE) for name in frameworks
         )
+    paths = {probe.framework: probe.framework_path for probe in machine.probes}
+    for reference in references:
+        name, path = reference.framework, reference.framework_path
+        may_be_same = FRAMEWORKS[name].is_scripted or is_changed or options.inject is not None
+        if name in options.against and path == paths[name] and not may_be_same:
+            stacks = f"{options.against[name]} and {interpreter_of_framework(options, name)}"
+            raise UsageError(f"--against: expected two stacks, but {stacks} use {path}")
     return replace(machine, references=references)
 
 

@@ -170,7 +170,7 @@ def test_the_option_accept_regression_stores_a_loss_beyond_the_budget_with_its_r
     assert ran.outcomes == {"1M": "REGRESSED"}
     assert "not written" not in ran.text
     assert ran.text.splitlines()[-2].startswith("PASS: ")
-    assert "REGRESSED, loss accepted" in ran.text
+    assert "REGRESSED, loss accepted" in ran.text and "; accepted a loss of 1 case\n" in ran.text
     after = folder.stored
     (row,) = after["entries"]
     assert row["pinned_us"] == pytest.approx(float(stored_times(folder)["1M"][0]))
@@ -211,6 +211,7 @@ def test_the_option_accept_regression_accepts_regressed_cases_and_no_noisy_cases
     ran = folder.run(*SEVEN[:1], "--update-baselines", "--accept-regression=why", exit_code=0)
     assert (ran.outcomes["4K"], ran.outcomes["64K"]) == ("REGRESSED", "NOISY")
     assert "REGRESSED, loss accepted" in ran.text
+    assert "64K: the baseline was not written: NOISY" in ran.text
     pins = {row["payload"]: row["pinned_us"] for row in folder.stored["entries"]}
     assert pins["4K"] == pytest.approx(3 * pins["2K"], rel=0.01)
     assert pins["64K"] == pytest.approx(pins["2K"], rel=0.02)

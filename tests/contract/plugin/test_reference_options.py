@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers import standing_in
 from tests.helpers.session_folder import SLOW, Folder
 from tests.helpers.sweep import sweep
 from tests.helpers.workers import write_program
@@ -46,6 +47,19 @@ def test_the_option_against_reports_both_stacks_and_neither_reads_nor_writes_a_b
         "2.fake.candidate",
     ]
     assert folder.baseline_file.read_bytes() == before
+
+
+def test_two_interpreters_that_load_the_same_framework_are_refused_as_two_stacks(
+    folder: Folder,
+) -> None:
+    ours, theirs = (standing_in.interpreter(folder, name) for name in ("ours", "theirs"))
+    options = ("--frameworks=jax", f"--python=jax={ours}", f"--against=jax={theirs}")
+    ran = folder.run(*options, exit_code=4)
+    assert f"--against: expected two stacks, but {theirs} and {ours} use made up" in ran.sentence
+    assert ran.results is None
+    options = (*options[:2], f"--against=jax={ours}")
+    ran = folder.run(*options, exit_code=4)
+    assert f"--against: expected two stacks, but {ours} and {ours} use made up" in ran.sentence
 
 
 PAIRS = "--launches=2"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 import pytest
@@ -189,3 +190,20 @@ def test_a_session_with_failed_cases_says_failed_and_never_pass(folder: Folder) 
     assert "PASS" not in ran.text
     message = "4 of 4 cases failed: 1 OUT_OF_MEMORY, 1 REGRESSED, 1 NO_BASELINE, 1 FAILED"
     assert f"FAILED: {message}; 2 cases measured in " in ran.text
+
+
+@pytest.mark.exhaustive
+def test_a_session_with_fewer_ranks_than_its_baselines_fails_if_baselines_are_required(
+    folder: Folder,
+) -> None:
+    folder.script(**TPU)
+    folder.with_baselines()
+    (moment,) = json.loads(folder.baseline_files[0].read_text())["sessions"]
+    day = moment[: len("2026-01-31")]
+    folder.script(**{**TPU, "ranks": 7})
+    message = f"8 ranks here until {day}, 7 today"
+    assert f"; {message}" in folder.run(exit_code=0).text
+    assert message not in folder.run("--ranks=7", exit_code=0).text
+    ran = folder.run("--require-baselines", exit_code=1)
+    assert ran.document["session"]["outcomes"] == ["FAILED", "NO_VERDICT"]
+    assert message in ran.session_failure

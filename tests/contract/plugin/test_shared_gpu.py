@@ -56,10 +56,14 @@ def test_times_on_a_shared_gpu_are_not_compared_with_times_on_two_gpus(
     folder.script(**TWO)
     folder.updated()
     folder.script(**ONE)
-    assert folder.run(exit_code=0).outcomes == {"1M": "NO_BASELINE"}
+    ran = folder.run(exit_code=0)
+    assert ran.outcomes == {"1M": "NO_BASELINE"}
+    assert "; 2 ranks here until " in ran.text and ", 2 today on a shared device" in ran.text
     assert folder.run("--require-baselines", exit_code=1).outcomes == {"1M": "NO_BASELINE"}
     folder.updated()
     assert folder.run(exit_code=0).outcomes == {"1M": "PASS"}
     (folder.path / "baselines/nvidia-h100-80gb-hbm3/2r/fake.all_reduce.fake.json").unlink()
     folder.script(**TWO)
-    assert folder.run(exit_code=0).outcomes == {"1M": "NO_BASELINE"}
+    ran = folder.run(exit_code=0)
+    assert ran.outcomes == {"1M": "NO_BASELINE"}
+    assert "; 2 ranks here until " in ran.text
