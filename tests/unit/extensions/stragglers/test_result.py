@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from busbw.extensions.stragglers.result import SearchResult, UnreachableComponent
-from busbw.extensions.stragglers.statistics import Racks, SlowComponent
+from busbw.extensions.stragglers.statistics import MeasuredComponent, Racks
 
 SIZE = "all-reduce 16M"
 HEALTHY = SearchResult(
@@ -27,7 +27,7 @@ def test_a_cluster_is_healthy_if_its_racks_are_slow_only_when_they_measure_toget
 def test_a_result_of_find_slow_with_missing_measurements_is_not_healthy() -> None:
     for result in (
         replace(HEALTHY, undecided=("host a",)),
-        replace(HEALTHY, unmeasured="it hangs", is_incomplete=True),
+        replace(HEALTHY, unmeasured="it hangs"),
     ):
         assert not result.is_healthy
         _, sentence = result.sentences()
@@ -35,6 +35,6 @@ def test_a_result_of_find_slow_with_missing_measurements_is_not_healthy() -> Non
 
 
 def test_the_good_hosts_leave_out_unreachable_hosts_and_one_host_of_a_slow_link() -> None:
-    link = SlowComponent(name="link a - d", hosts=("a", "d"), quantity=SIZE, ratio=2.3, p=0.003)
+    link = MeasuredComponent(name="link a - d", hosts=("a", "d"), quantity=SIZE, ratio=2.3, p=0.003)
     silent = UnreachableComponent(name="host b", hosts=("b",), reason="it hangs")
     assert replace(HEALTHY, slow=(link,), unreachable=(silent,)).good_hosts == ["a", "c"]
