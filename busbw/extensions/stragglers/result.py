@@ -60,6 +60,7 @@ class SearchResult:
         hosts: The names of all hosts.
         rounds: The number of rounds of launches.
         slow: The slow hosts, links and chips, the slowest first.
+        cleared: The hosts and links that looked slow in the first rounds, and are not slow.
         unreachable: The unreachable hosts, and the links that gave no time.
         undecided: The names of hosts and links whose tests did not end.
         racks: Sets of hosts with slow connections between the sets, by quantity.
@@ -75,6 +76,7 @@ class SearchResult:
     hosts: tuple[str, ...]
     rounds: int = 0
     slow: tuple[MeasuredComponent, ...] = ()
+    cleared: tuple[MeasuredComponent, ...] = ()
     unreachable: tuple[UnreachableComponent, ...] = ()
     undecided: tuple[str, ...] = ()
     racks: Mapping[str, Racks] = field(default_factory=dict)
@@ -113,8 +115,8 @@ class SearchResult:
     def sentences(self) -> Iterator[str]:
         """Yield the sentences of the result for the user, the slow parts first."""
         for slow in self.slow:
-            text = f"{slow.name}: {slow.quantity} takes {slow.ratio:.2f} x as long as the others'"
-            yield f"{text} (p <= {slow.p:.1g})"
+            text = f"{slow.quantity} takes {slow.ratio:.2f}x the median of the others"
+            yield f"SLOW {slow.name}: {text} (p <= {slow.p:.1g})"
         for silent in self.unreachable:
             yield f"{silent.name}: no answer: {silent.reason}"
         for quantity, racks in self.racks.items():
@@ -124,6 +126,9 @@ class SearchResult:
                 reason = "share a connection" if racks.is_shared else "are far from each other"
                 text += f", and {racks.alone:.2f} x by itself: they {reason}"
             yield text
+        for cleared in self.cleared:
+            text = f"{cleared.quantity} takes {cleared.ratio:.2f}x the median of its control pairs"
+            yield f"cleared {cleared.name}: {text}, which is within the noise"
         if self.unmeasured:
             yield f"single chips were not measured: {self.unmeasured}"
         for name in self.undecided:

@@ -97,6 +97,7 @@ class HostSearch:
         }
         tests, controls = self._test_candidates(self._choose_candidates(fits, len(rounds)))
         slow = [test.describe() for test in tests if test.is_slow]
+        cleared = [test.describe() for test in tests if not (test.is_slow or test.is_open)]
         racks = {name: self._measure_single_pairs(name, far) for name, far in self._racks.items()}
         unreachable = self.liveness.unreachable
         silent: list[HostGroup] = [(host,) for host in unreachable]
@@ -104,6 +105,7 @@ class HostSearch:
         return SearchResult(
             hosts=tuple(self.liveness.hosts),
             slow=tuple(sorted(slow, key=lambda finding: -finding.ratio)),
+            cleared=tuple(cleared),
             unreachable=tuple(
                 UnreachableComponent(
                     name=_group_name(group), hosts=group, reason=self.liveness.reasons[group]

@@ -17,8 +17,10 @@ FAR = Racks(host_groups=(("a", "b"), ("c", "d")), ratio=2.0, alone=1.9)
 
 
 def test_a_cluster_is_healthy_if_its_racks_are_slow_only_when_they_measure_together() -> None:
-    result = replace(HEALTHY, racks={SIZE: replace(FAR, alone=1.02)})
-    shared, healthy = result.sentences()
+    cleared = MeasuredComponent(name="host c", hosts=("c",), quantity=SIZE, ratio=1.01, p=1.0)
+    result = replace(HEALTHY, racks={SIZE: replace(FAR, alone=1.02)}, cleared=(cleared,))
+    shared, candidate, healthy = result.sentences()
+    assert candidate.startswith("cleared host c: all-reduce 16M takes 1.01x the median of its ")
     assert shared.endswith("1.02 x by itself: they share a connection")
     assert healthy.startswith("no host, link or chip is slow: ")
     assert result.is_healthy
