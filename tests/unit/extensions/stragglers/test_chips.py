@@ -50,7 +50,8 @@ def _slow(
 def test_slow_chips_are_named_with_their_hosts_and_the_slowest_chip_is_first() -> None:
     first, second = _slow(computing={1: 1.12, 5: 1.6})
     assert (first.name, first.hosts, first.quantity) == ("chip 5 of host b", ("b",), "computing")
-    assert second.name == "chip 1 of host a"
+    # All tests of chips and links, 8 in each of four quantities, share the risk of 1 %.
+    assert (second.name, second.p < 0.01 / 32) == ("chip 1 of host a", True)
     assert second.ratio == pytest.approx(1.12, rel=0.01)
 
 

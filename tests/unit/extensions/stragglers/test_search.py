@@ -31,7 +31,8 @@ def test_find_slow_names_a_slow_host_with_its_ratio(count: int) -> None:
     assert slow_groups(result) == {(3,)}
     for slow in result.slow:
         assert slow.ratio == pytest.approx(1.5, rel=0.05)
-        assert slow.p < 0.01
+        # The host is tested in two quantities at least, which share half of the risk of 1 %.
+        assert slow.p < 0.005 / 2 / 0.95
     assert len(cluster.rounds) < (count if count < 64 else 12) + 20
 
 
