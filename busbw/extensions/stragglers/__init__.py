@@ -7,4 +7,5 @@ further measurements. The chips of the hosts are timed, too.
 
 COMMANDS = {"find-slow": "command"}
 HOOKS = {"notes": "result:notes_of"}
-WORKER_OPERATIONS = {"chips": "worker:measure_chips"}
+# Only these frameworks measure single chips.
+WORKER_OPERATIONS = {"chips_jax": "worker_jax:measure_chips", "chips_fake": "worker:simulate_chips"}

@@ -10,6 +10,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import random
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -22,13 +24,11 @@ from busbw.cli import (
     command_error,
     print_progress,
 )
-from busbw.collectives import COLLECTIVES
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, probe
 from busbw.driver.local import lock_this_machine
 from busbw.driver.transport import HostError, HostsTransport, WorkerSpec
-from busbw.extensions.stragglers.groups import GroupMeasurer
-from busbw.extensions.stragglers.liveness import NoHostAnswersError
+from busbw.extensions.stragglers.groups import GroupMeasurer, Liveness
 from busbw.extensions.stragglers.result import (
     CHIPS_FALSE_ALARM_RISK,
     SearchResult,
@@ -37,10 +37,10 @@ from busbw.extensions.stragglers.result import (
 from busbw.extensions.stragglers.search import MAX_HOSTS_IN_PAIRS, MIN_HOSTS, HostSearch
 from busbw.extensions.stragglers.statistics import find_slow_chips
 from busbw.frameworks import FRAMEWORKS
-from busbw.model.case import CaseSpec
+from busbw.model.case import GridOptions
 from busbw.model.launch import Plan
-from busbw.model.machine import NO_GROUP, ProcessGroup
-from busbw.model.words import DeviceClass, FailureKind, plural
+from busbw.model.machine import ProcessGroup
+from busbw.model.words import DeviceClass, payload_text, plural
 from busbw.report.table import render
 from busbw.session.command_line import hosts_of
 from busbw.session.option import (
@@ -59,9 +59,6 @@ hosts, in a sequential test: in a healthy cluster at most 1 run in 100 reports a
 More than {MAX_HOSTS_IN_PAIRS} hosts are measured in groups; in a TPU slice each chip and link is
 measured. Exit code 1: a slow host, link or chip was found, or something could not be measured.
 """
-# How often each chip is timed in a launch.
-_CHIP_ROUNDS = 40
-
 # The options of sessions that name the hosts, and say how their workers are started.
 _SESSION_OPTIONS = (
     *("device", "processes", "ranks_per_process", "hosts", "host_python", "host_env", "cluster"),
@@ -127,8 +124,13 @@ def run(options: argparse.Namespace) -> int:
         "results of find-slow",
         lambda text: text.startswith('{\n "document": "busbw find-slow"'),
     )
-    check_output_file("--write-good", options.write_good, "lists of hosts", _is_host_list)
-    with command_error(HostError, NoHostAnswersError), as_usage_error(ValueError):
+    check_output_file(
+        "--write-good",
+        options.write_good,
+        "lists of hosts",
+        lambda text: all(len(line.split()) == 1 for line in text.splitlines()),
+    )
+    with command_error(HostError), as_usage_error(ValueError):
         result = _search_hosts_and_chips(options)
     print(f"{plural(len(result.hosts), 'host')}, {plural(result.rounds, 'round')}", "", sep="\n")
     print(*render("text", result.ratio_table()), "", *result.sentences(), sep="\n")
@@ -150,15 +152,14 @@ def _search_hosts_and_chips(options: argparse.Namespace) -> SearchResult:
     """Measure the hosts that the options name, and return the slow hosts, links and chips.
 
     Raises UsageError without hosts or with too few hosts, ValueError for other wrong options, and
-    HostError or NoHostAnswersError if the hosts cannot be measured.
+    HostError if the hosts cannot be measured.
     """
     hosts = hosts_of(vars(options))
-    if hosts is None:
-        raise UsageError("there are no hosts; expected --hosts=LIST or --cluster=ADDRESS")
-    if hosts.count < MIN_HOSTS and options.device is not DeviceClass.TPU:
+    is_slice = options.device is DeviceClass.TPU
+    if hosts is None or (hosts.count < MIN_HOSTS and not is_slice):
         raise UsageError(
-            f"{plural(hosts.count, 'host')}: expected {MIN_HOSTS} or more, because among fewer "
-            "a slow host cannot be told from a slow link"
+            f"expected {MIN_HOSTS} hosts or more, from --hosts=LIST or --cluster=ADDRESS; among "
+            "fewer hosts, a slow host cannot be told from a slow link"
         )
     with contextlib.ExitStack() as stack:
         bundle = Bundle()
@@ -167,25 +168,13 @@ def _search_hosts_and_chips(options: argparse.Namespace) -> SearchResult:
         stack.enter_context(lock_this_machine(options.device_wait, print_progress))
         transport.connect_hosts(options.device_wait)
         transport.lock(options.device_wait, print_progress)
-        processes = (options.processes or hosts.count) // hosts.count
-        groups = GroupMeasurer(
-            transport=transport,
-            worker_spec=_make_worker_spec(options, transport, processes),
-            specs=_specs_to_measure(options),
-            plan=Plan(launches=1, timeout_s=options.case_timeout),
-            processes=processes,
-        )
+        groups = _make_measurer(options, transport)
         min_loss = options.least - 1
-        search = HostSearch(
-            transport.names,
-            groups.measure_groups,
-            min_loss,
-            options.pairs,
-            report_progress=print_progress,
-        )
-        is_slice = groups.worker_spec.device == DeviceClass.TPU.value
-        result = SearchResult(hosts=tuple(transport.names)) if is_slice else search.run()
-        print_progress("single chips")
+        if groups.worker_spec.device == DeviceClass.TPU.value:
+            result = SearchResult(hosts=tuple(transport.names))
+        else:
+            liveness = Liveness(transport.names, groups.measure_groups, random.Random(0))
+            result = HostSearch(liveness, min_loss, options.pairs).run()
         return _add_confirmed_slow_chips(result, groups, max(options.payloads), min_loss)
 
 
@@ -204,98 +193,73 @@ def _add_confirmed_slow_chips(
         min_loss: The smallest loss that counts as slow; 0.05 is 5 %.
 
     Raises:
-        NoHostAnswersError: No chip can be measured, and `result` has no times of hosts. A TPU slice
+        HostError: No chip can be measured, and `result` has no times of hosts. A TPU slice
             has no such times, because its hosts are not measured in pairs.
 
     """
     unreachable = {group.hosts for group in result.unreachable}
     hosts = tuple(host for host in result.hosts if (host,) not in unreachable)
-    launch = groups.measure_chips(hosts, payload_bytes, _CHIP_ROUNDS)
-    slow, losses = find_slow_chips(launch.chips, hosts, min_loss, CHIPS_FALSE_ALARM_RISK)
+    chips, reason = groups.measure_chips(hosts, payload_bytes)
+    slow, losses = find_slow_chips(chips, hosts, min_loss, CHIPS_FALSE_ALARM_RISK)
     if slow:
-        launch = groups.measure_chips(hosts, payload_bytes, _CHIP_ROUNDS)
-        again, _ = find_slow_chips(launch.chips, hosts, min_loss, CHIPS_FALSE_ALARM_RISK)
+        chips, reason = groups.measure_chips(hosts, payload_bytes)
+        again, _ = find_slow_chips(chips, hosts, min_loss, CHIPS_FALSE_ALARM_RISK)
         names = {(chip.name, chip.quantity) for chip in again}
         slow = [chip for chip in slow if (chip.name, chip.quantity) in names]
-    reason = launch.failure.message if launch.failure else ""
     if not result.times and (reason or not losses):
-        raise NoHostAnswersError(reason or "expected 3 chips or more, to tell a slow one")
-    lost = [
-        UnreachableComponent(name=f"host {h}", hosts=(h,), reason=reason) for h in launch.lost_hosts
-    ]
+        raise HostError(reason or "expected 3 chips or more, to tell a slow one")
+    # If several processes did not answer, they may all have waited for another process.
+    lost = [host for host in hosts if re.match(rf"worker \d+ on {re.escape(host)}: ", reason)]
     return replace(
         result,
         rounds=groups.rounds,
         slow=(*result.slow, *slow),
-        unreachable=(*result.unreachable, *lost),
+        unreachable=(
+            *result.unreachable,
+            *(UnreachableComponent(name=f"host {h}", hosts=(h,), reason=reason) for h in lost),
+        ),
         detectable={**result.detectable, **losses},
         unmeasured=reason,
-        # A framework that cannot measure chips leaves nothing to be measured.
-        is_incomplete=launch.failure is not None
-        and launch.failure.kind is not FailureKind.UNAVAILABLE,
     )
 
 
-def _make_worker_spec(
-    options: argparse.Namespace, transport: HostsTransport, processes: int
-) -> WorkerSpec:
-    """Return the WorkerSpec with which the workers on the hosts are started.
+def _make_measurer(options: argparse.Namespace, transport: HostsTransport) -> GroupMeasurer:
+    """Return the GroupMeasurer of the hosts, which measures all-reduce and permute by payload.
 
-    The workers use the device that `options` request or, without such a request, the device that
-    the hosts of `transport` have. `processes` is the number of processes on each host. Raises
-    NoHostAnswersError if no device is requested and no host answers.
+    A framework without permutes measures only all-reduce. If `options` request no device, the best
+    device that all hosts have together is used. Raises HostError if a host does not tell its
+    devices, or if devices of hosts differ.
     """
     framework = FRAMEWORKS[options.framework]
     worker_spec = WorkerSpec(
         python=sys.executable, framework=options.framework, default_variables=framework.environment
     )
-    device = options.device or _find_device(worker_spec, transport, processes)
+    processes = options.processes or len(transport.names)
+    device = options.device
+    if device is None:
+        all_hosts = replace(worker_spec, cluster=ProcessGroup(processes=processes), ranks=processes)
+        answer = probe(all_hosts, Executor(transport))
+        devices = {devices.device for devices in answer.devices}
+        device = next(device for device in grid.DEVICE_PREFERENCE if device in devices)
     ranks = options.ranks_per_process or (1 if device is DeviceClass.CPU else None)
-    return replace(worker_spec, device=device.value, ranks=ranks)
-
-
-def _find_device(worker_spec: WorkerSpec, transport: HostsTransport, processes: int) -> DeviceClass:
-    """Return the kind of device of all hosts or, if they do not start together, of a single host.
-
-    The hosts of a TPU slice start only together. `processes` is the number of processes on each
-    host. Raises NoHostAnswersError if no host answers.
-    """
-    hosts, reason = range(len(transport.names)), ""
-    for group in (tuple(hosts), *((host,) for host in hosts)):
-        count = processes * len(group)
-        try:
-            answer = probe(
-                replace(
-                    worker_spec,
-                    cluster=ProcessGroup(processes=count) if count > 1 else NO_GROUP,
-                    ranks=count,
-                ),
-                Executor(transport.for_hosts(group)),
-            )
-        except HostError as error:
-            reason = str(error)
-        else:
-            devices = {devices.device for devices in answer.devices}
-            return next(device for device in grid.DEVICE_PREFERENCE if device in devices)
-    raise NoHostAnswersError(reason)
-
-
-def _specs_to_measure(options: argparse.Namespace) -> list[CaseSpec]:
-    """Return CaseSpecs of all-reduce and, if the framework has permutes, permute, by payload."""
-    only_sums = FRAMEWORKS[options.framework].has_only_sums
-    return [
-        CaseSpec(
-            framework=options.framework,
-            payload_bytes=size,
-            collective=collective,
-            reduce_op="sum" if COLLECTIVES[collective].reduce_ops else "none",
-            placement=COLLECTIVES[collective].placements[0],
+    specs = grid.select_specs(
+        GridOptions(
+            frameworks=(options.framework,),
+            collectives=("all_reduce", "permute"),
+            payloads=tuple(options.payloads),
         )
-        for collective in (["all_reduce"] if only_sums else ["all_reduce", "permute"])
-        for size in options.payloads
-    ]
-
-
-def _is_host_list(text: str) -> bool:
-    """Return whether each line of `text` is a single word, as in a file of --write-good."""
-    return all(len(line.split()) == 1 for line in text.splitlines())
+    )
+    return GroupMeasurer(
+        transport=transport,
+        worker_spec=replace(
+            worker_spec,
+            device=device.value,
+            ranks=ranks,
+            cluster=ProcessGroup(processes=processes // len(transport.names)),
+        ),
+        specs={
+            f"{spec.collective.replace('_', '-')} {payload_text(spec.payload_bytes)}": spec
+            for spec in specs
+        },
+        plan=Plan(launches=1, timeout_s=options.case_timeout),
+    )

@@ -1,29 +1,55 @@
-"""Measure groups of hosts at the same time, each group in a launch of its own."""
+"""Measure groups of hosts at the same time, and find the hosts that do not answer.
+
+If a pair has no time, one or both of its hosts do not answer. So each of the two hosts is measured
+again with hosts that answer. A host is unreachable after the host has failed with several
+answering hosts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import repeat
+from typing import Any
 
 from busbw import grid
+from busbw.cli import print_progress
 from busbw.driver.executor import Executor
-from busbw.driver.transport import HostError, HostsTransport, Request, WorkerSpec
-from busbw.extensions.stragglers.liveness import HostGroup, Round, TimesByQuantity
+from busbw.driver.group import Group
+from busbw.driver.transport import HostError, HostsTransport, Request, T, WorkerSpec
+from busbw.extensions.stragglers import WORKER_OPERATIONS
 from busbw.extensions.stragglers.worker import ChipTimes
 from busbw.model.case import CaseSpec, GridError
 from busbw.model.launch import Failure, LaunchId, Plan, Run
 from busbw.model.machine import Probe, ProcessGroup
-from busbw.model.words import DeviceClass, FailureKind, payload_text
+from busbw.model.words import DeviceClass, plural
 from busbw.stats.launches import launch_time_s
 
-# A launch of all hosts, which wait for each other, has this many times the timeout of a pair.
-_ALL_HOSTS_TIMEOUT_FACTOR = 5.0
+# A group is the sorted names of its hosts. A round consists of groups without a common host, which
+# are measured at the same time.
+HostGroup = tuple[str, ...]
+Round = tuple[HostGroup, ...]
+# Seconds by quantity, such as ``all-reduce 16M``.
+TimesByQuantity = Mapping[str, float]
+# A function that measures a round. For each group of the round it returns the times, or the reason
+# why the group has no times.
+MeasureGroups = Callable[[Round], Sequence[TimesByQuantity | str]]
+# A step of a launch, such as measuring a case: the step gets its name, the workers and their
+# devices, and raises HostError or GridError if it fails.
+LaunchStep = Callable[[str, Group, grid.MeasuredDevices], Any]
 
-# A step of a launch, such as measuring a case; the step returns its failure, or None.
-LaunchStep = Callable[["GroupLaunch"], Failure | None]
+# How often each chip is timed in a launch. A launch of all hosts, which wait for each other, has
+# _ALL_HOSTS_TIMEOUT_FACTOR times the timeout of a pair.
+_CHIP_ROUNDS, _ALL_HOSTS_TIMEOUT_FACTOR = 40, 5.0
+# Why the chips of other frameworks than in the table WORKER_OPERATIONS have no times.
+CHIPS_NOT_SUPPORTED = "only JAX measures single chips"
+# A host is unreachable after it has failed with this many hosts that answer. The search ends after
+# this many successive rounds without an answering host.
+_MIN_FAILED_PARTNERS, _MAX_SILENT_ROUNDS = 2, 3
 
 
 @dataclass(kw_only=True)
@@ -32,164 +58,225 @@ class GroupMeasurer:
 
     Attributes:
         transport: The transport that starts workers on the hosts.
-        worker_spec: How a worker is started. `worker_spec.ranks` is the number of ranks of each
-            process; None for the default of the device.
-        specs: The cases to measure with each group.
+        worker_spec: How the workers of a single host are started, except that `worker_spec.ranks`
+            is the number of ranks of each process; None for the default of the device.
+        specs: The cases to measure with each group, by quantity.
         plan: How long to measure a case, and the timeout of a case and of the start.
-        processes: The number of processes on each host.
         rounds: The number of rounds that have been launched so far.
 
     """
 
     transport: HostsTransport
     worker_spec: WorkerSpec
-    specs: Sequence[CaseSpec]
+    specs: Mapping[str, CaseSpec]
     plan: Plan
-    processes: int = 1
     rounds: int = 0
 
-    def measure_groups(self, groups: Round) -> list[TimesByQuantity | str]:
+    def measure_groups(self, groups: Round) -> Sequence[TimesByQuantity | str]:
         """Measure all `groups` at the same time, and return an answer for each group, in order.
 
         An answer is the seconds of the group by quantity, or the reason why the group has no times.
         """
-        steps = [partial(GroupLaunch.measure_case, spec=spec) for spec in self.specs]
-        launches = self._launch_groups(groups, steps)
-        return [launch.failure.message if launch.failure else launch.times_s for launch in launches]
+        steps = {name: partial(self._measure_case, spec) for name, spec in self.specs.items()}
+        return self._launch_groups(groups, steps)
 
-    def measure_chips(self, hosts: HostGroup, payload_bytes: int, rounds: int) -> GroupLaunch:
+    def measure_chips(
+        self, hosts: HostGroup, payload_bytes: int
+    ) -> tuple[Sequence[ChipTimes], str]:
         """Time the chips of `hosts`, and the links between chips, in a single launch.
 
-        `payload_bytes` is the payload of a link, and `rounds` is how often each chip is timed. The
-        returned launch has the times, or a failure.
+        Returns the times of each process, and the reason why there are no times; either is empty. A
+        link carries `payload_bytes`.
         """
-        step = partial(GroupLaunch.measure_chips, payload_bytes=payload_bytes, rounds=rounds)
-        return self._launch_groups((hosts,), [step])[0]
+        values = {"rounds": _CHIP_ROUNDS, "payload_bytes": payload_bytes}
+        request = Request(f"chips_{self.worker_spec.framework}", ChipTimes, values)
+        if request.name not in WORKER_OPERATIONS:
+            return (), CHIPS_NOT_SUPPORTED
+        steps = {"chips": partial(self._measure_chips, request)}
+        (answer,) = self._launch_groups((hosts,), steps)
+        return ((), answer) if isinstance(answer, str) else (answer["chips"], "")
 
-    def _launch_groups(self, groups: Round, steps: Sequence[LaunchStep]) -> list[GroupLaunch]:
-        """Launch all groups at the same time, and return their launches, in the order of `groups`.
+    def _launch_groups(
+        self, groups: Round, steps: Mapping[str, LaunchStep]
+    ) -> list[dict[str, Any] | str]:
+        """Launch all groups at the same time; return their answers, in the order of `groups`.
 
-        Each step runs in all groups at once, and begins when the previous step has ended in all
-        groups. The workers have ended when this function returns.
+        An answer is the results of the `steps` by name, or the reason why a step failed. Each step
+        runs in all groups at once, and begins when the previous step has ended in all groups. The
+        workers have ended when this function returns.
         """
         self.rounds += 1
+        print_progress(f"round {self.rounds}: {plural(len(groups), 'group')} of hosts")
         with ExitStack() as stack:
-            launches = []
-            for group in groups:
-                host_indexes = list(map(self.transport.names.index, group))
-                executor = stack.enter_context(Executor(self.transport.for_hosts(host_indexes)))
-                launches.append(GroupLaunch(self, executor, host_indexes))
-            threads = stack.enter_context(ThreadPoolExecutor(max(1, len(groups))))
+            indexes = [list(map(self.transport.names.index, group)) for group in groups]
+            executors = [
+                stack.enter_context(Executor(self.transport.for_hosts(hosts))) for hosts in indexes
+            ]
+            launches = [self._launch(*launch, steps) for launch in zip(executors, indexes)]
+            threads = stack.enter_context(ThreadPoolExecutor(len(groups)))
             try:
-                for step in (GroupLaunch.start_workers, *steps, GroupLaunch.close_workers):
-                    list(threads.map(partial(GroupLaunch.run_step, step=step), launches))
+                for _ in ("start", *steps, "close"):
+                    answers = list(threads.map(next, launches))
             except BaseException:
-                for launch in launches:
-                    launch.executor.stop()
+                for executor in executors:
+                    executor.stop()
                 raise
-        return launches
+            return answers
+
+    def _launch(
+        self, executor: Executor, host_indexes: Sequence[int], steps: Mapping[str, LaunchStep]
+    ) -> Iterator[dict[str, Any] | str]:
+        """Start workers, run the `steps` and end the workers; yield the answer after each step.
+
+        The answer is the results so far, by the name of the step. If the launch fails, the answer
+        is the reason, after each of the remaining steps, too.
+        """
+        count = self.worker_spec.cluster.processes * len(host_indexes)
+        worker_spec = replace(
+            self.worker_spec,
+            cluster=ProcessGroup(processes=count),
+            ranks=self.worker_spec.ranks and self.worker_spec.ranks * count,
+        )
+        launch = LaunchId(name=f"slow-{self.rounds}-{host_indexes[0]}")
+        results: dict[str, Any] = {}
+        try:
+            workers = executor.start(worker_spec, launch)
+            _raise_failure(workers.wait_until_ready(self.plan.timeout_s))
+            request = Request("probe", Probe)
+            answer = workers.ask(request, self.plan.timeout_s, "looking for devices")
+            probe = _raise_failure(answer)
+            devices = grid.choose_devices(
+                device=DeviceClass(worker_spec.device),
+                ranks=None,
+                probes=[probe],
+                named_frameworks=[probe.framework],
+            )
+            yield results
+            for name, step in steps.items():
+                results[name] = step(name, workers, devices)
+                yield results
+            executor.close_group(workers)
+            yield results
+        except (HostError, GridError) as error:
+            yield from repeat(str(error))
+
+    def _measure_case(
+        self, spec: CaseSpec, quantity: str, workers: Group, devices: grid.MeasuredDevices
+    ) -> float:
+        """Measure the case of `spec` on `devices`; return the seconds, or raise HostError."""
+        case, key = grid.resolve_case(spec, devices)
+        values = {"case": case, "plan": self.plan, "key": key, "injection": None, "pace": None}
+        request = Request("measure", Run, values)
+        answer = workers.ask(request, self.plan.timeout_s, f"measuring {quantity}")
+        return launch_time_s(_raise_failure(answer))
+
+    def _measure_chips(
+        self, request: Request[ChipTimes], name: str, workers: Group, _: grid.MeasuredDevices
+    ) -> list[ChipTimes]:
+        """Send `request` to all processes; return the replies, or raise HostError for a failure."""
+        timeout_s = _ALL_HOSTS_TIMEOUT_FACTOR * self.plan.timeout_s
+        replies = _raise_failure(workers.ask_each(request, timeout_s, f"measuring {name}"))
+        return [_raise_failure(reply) for reply in replies]
+
+
+def _raise_failure(answer: T | Failure) -> T:
+    """Return the `answer` of workers; raise HostError if the answer is a Failure."""
+    if isinstance(answer, Failure):
+        raise HostError(answer.message)
+    return answer
 
 
 @dataclass
-class GroupLaunch:
-    """A launch of a group of hosts, with its times, or with the failure that ended the launch.
+class Liveness:
+    """The record of which hosts answer, kept up to date while rounds of groups are measured.
 
     Attributes:
-        measurer: The GroupMeasurer that started the launch.
-        executor: The executor that starts the workers of the group.
-        host_indexes: The indexes of the group's hosts among all hosts of the transport.
-        times_s: Maps each quantity, such as ``all-reduce 16M``, to its seconds.
-        chips: The times of the chips of each process; empty if chips were not timed.
-        failure: The failure that ended the launch; None as long as nothing failed.
+        hosts: The names of all hosts.
+        measure_groups: The function that measures a round.
+        rng: The source of the random order in which partners are chosen.
+        unreachable: The hosts that are not measured any more.
+        reasons: Maps each group without a time, and each of its hosts, to the reason of its last
+            failure.
 
     """
 
-    measurer: GroupMeasurer
-    executor: Executor
-    host_indexes: Sequence[int]
-    times_s: dict[str, float] = field(default_factory=dict)
-    chips: Sequence[ChipTimes] = ()
-    failure: Failure | None = None
+    hosts: Sequence[str]
+    measure_groups: MeasureGroups
+    rng: random.Random
+    unreachable: set[str] = field(default_factory=set)
+    reasons: dict[HostGroup, str] = field(default_factory=dict)
+    # Maps each host that is still measured to the partners with which the host has failed since it
+    # last answered. A host that failed in a larger group, where another host may not have answered,
+    # is mapped to itself. So the set of a host is empty if the host answers.
+    _failed_partners: dict[str, set[str]] = field(default_factory=dict)
+    _silent_round_count: int = 0
 
     @property
-    def lost_hosts(self) -> list[str]:
-        """The name of the host that did not answer; empty if all hosts answered.
+    def reachable(self) -> list[str]:
+        """The names of the hosts that are still measured, in the order of `hosts`."""
+        return [host for host in self.hosts if host not in self.unreachable]
 
-        Also empty if the failure does not name a single process, so that the host is unknown.
+    def measure_round(self, groups: Iterable[HostGroup]) -> dict[HostGroup, TimesByQuantity]:
+        """Measure a round, and return the times of the groups that answer.
+
+        Unreachable hosts are left out of their groups, and a group with fewer than two reachable
+        hosts is not measured. Hosts that do not answer are then measured with answering hosts,
+        until each host either answers or is unreachable. Raises HostError after several
+        successive rounds without an answer.
         """
-        failure = self.failure
-        # Several processes, as in "worker 1, worker 2: ...", may all have waited for another
-        # process that does not answer.
-        if failure is None or not failure.launch.member or "," in failure.message.partition(":")[0]:
-            return []
-        process = int(failure.launch.member.removeprefix("worker"))
-        host_index = self.host_indexes[process // self.measurer.processes]
-        return [self.measurer.transport.names[host_index]]
+        reachable = [tuple(h for h in group if h not in self.unreachable) for group in groups]
+        times = self._measure_groups([group for group in reachable if len(group) > 1])
+        self._silent_round_count = 0 if self._answering_hosts else self._silent_round_count + 1
+        if self._silent_round_count >= _MAX_SILENT_ROUNDS:
+            raise HostError(next(iter(self.reasons.values())))
+        while any(self._failed_partners.values()) and self._answering_hosts:
+            self._measure_silent_hosts()
+        return times
 
-    def run_step(self, step: LaunchStep) -> None:
-        """Run a step unless an earlier step failed, and keep the failure if the step fails."""
-        if self.failure is None:
-            try:
-                self.failure = step(self)
-            except (HostError, GridError) as error:
-                self.failure = Failure(kind=FailureKind.CRASHED, message=str(error))
+    @property
+    def _answering_hosts(self) -> set[str]:
+        """The hosts that answered when they were last measured."""
+        return {host for host, failed in self._failed_partners.items() if not failed}
 
-    def start_workers(self) -> Failure | None:
-        """Start the workers, and request their devices; return the failure, or None."""
-        worker_spec = self.measurer.worker_spec
-        count = self.measurer.processes * len(self.host_indexes)
-        worker_spec = replace(
-            worker_spec,
-            cluster=ProcessGroup(processes=count),
-            ranks=worker_spec.ranks and worker_spec.ranks * count,
-        )
-        name = f"slow-{self.measurer.rounds}-{self.host_indexes[0]}"
-        self._workers = self.executor.start(worker_spec, LaunchId(name=name))
-        timeout_s = self.measurer.plan.timeout_s
-        if failure := self._workers.wait_until_ready(timeout_s):
-            return failure
-        probe = self._workers.ask(Request("probe", Probe), timeout_s, "looking for devices")
-        if isinstance(probe, Failure):
-            return probe
-        self._target = grid.choose_devices(
-            device=DeviceClass(worker_spec.device),
-            ranks=None,
-            probes=[probe],
-            named_frameworks=[probe.framework],
-        )
-        return None
+    def _measure_groups(self, groups: Sequence[HostGroup]) -> dict[HostGroup, TimesByQuantity]:
+        """Measure groups, and return the times of the groups that answer.
 
-    def measure_case(self, spec: CaseSpec) -> Failure | None:
-        """Measure a case, and keep its time in `times_s`; return the failure, or None."""
-        kind = spec.collective.replace("_", "-")
-        quantity = f"{kind} {payload_text(spec.payload_bytes)}"
-        (case, key) = grid.resolve_case(spec, self._target)
-        plan = self.measurer.plan
-        values = {"case": case, "plan": plan, "key": key, "injection": None, "pace": None}
-        answer = self._workers.ask(
-            Request("measure", Run, values), plan.timeout_s, f"measuring {quantity}"
-        )
-        if isinstance(answer, Run):
-            self.times_s[quantity] = launch_time_s(answer)
-        return answer if isinstance(answer, Failure) else None
-
-    def measure_chips(self, payload_bytes: int, rounds: int) -> Failure | None:
-        """Time the chips of all processes, and keep their times in `chips`.
-
-        `payload_bytes` is the payload of a link, and `rounds` is how often each chip is timed.
-        Returns the first failure of a process, or None if all processes answered.
+        Also record which hosts answer, and the reasons of groups and hosts that do not.
         """
-        values = {"rounds": rounds, "payload_bytes": payload_bytes}
-        timeout_s = _ALL_HOSTS_TIMEOUT_FACTOR * self.measurer.plan.timeout_s
-        answers = self._workers.ask_each(
-            Request("chips", ChipTimes, values), timeout_s, "measuring chips"
-        )
-        replies = [answers] if isinstance(answers, Failure) else answers
-        failure = next((reply for reply in replies if isinstance(reply, Failure)), None)
-        if failure is None:
-            self.chips = [reply for reply in replies if isinstance(reply, ChipTimes)]
-        return failure
+        times: dict[HostGroup, TimesByQuantity] = {}
+        for group, answer in zip(groups, self.measure_groups(tuple(groups)) if groups else ()):
+            if isinstance(answer, str):
+                self.reasons |= dict.fromkeys([group, *((host,) for host in group)], answer)
+                for host in group:
+                    failed = group if len(group) == 2 else (host,)
+                    self._failed_partners.setdefault(host, set()).update(failed)
+            else:
+                times[group] = answer
+                self._failed_partners.update((host, set()) for host in group)
+        return times
 
-    def close_workers(self) -> None:
-        """End the workers of the group, which have no more steps."""
-        self.executor.close_group(self._workers)
+    def _measure_silent_hosts(self) -> None:
+        """Measure each host that has not answered with a host that answers and is a new partner.
+
+        A host is given up as unreachable after the host has failed with several answering partners,
+        or if no new partner is left for any host.
+        """
+        partners = sorted(self._answering_hosts)
+        self.rng.shuffle(partners)
+        pairs = []
+        for host, failed in self._failed_partners.items():
+            partner = next((h for h in partners if failed and h not in failed), None)
+            if partner is not None:
+                partners.remove(partner)
+                pairs.append(sorted_pair(host, partner))
+        self._measure_groups(pairs)
+        answering = self._answering_hosts
+        for host, failed in list(self._failed_partners.items()):
+            if failed and (len(failed & answering) >= _MIN_FAILED_PARTNERS or not pairs):
+                del self._failed_partners[host]
+                self.unreachable.add(host)
+
+
+def sorted_pair(first: str, second: str) -> HostGroup:
+    """Return the group of two hosts, whose names are sorted."""
+    return (min(first, second), max(first, second))

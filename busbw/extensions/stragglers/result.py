@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from busbw.extensions.stragglers.statistics import Racks, SlowComponent
+from busbw.extensions.stragglers.groups import CHIPS_NOT_SUPPORTED
+from busbw.extensions.stragglers.statistics import MeasuredComponent, Racks
 from busbw.model.words import Outcome
 from busbw.report.table import Column, Table, make_rows
 from busbw.session.state import JudgedSession, MeasuredSession
@@ -59,6 +60,7 @@ class SearchResult:
         hosts: The names of all hosts.
         rounds: The number of rounds of launches.
         slow: The slow hosts, links and chips, the slowest first.
+        cleared: The hosts and links that looked slow in the first rounds, and are not slow.
         unreachable: The unreachable hosts, and the links that gave no time.
         undecided: The names of hosts and links whose tests did not end.
         racks: Sets of hosts with slow connections between the sets, by quantity.
@@ -68,13 +70,13 @@ class SearchResult:
         times: The seconds of the pairs or groups of the first rounds, by the names of the hosts
             joined with commas, and by quantity. Empty for a TPU slice.
         unmeasured: Why chips were not measured; empty if they were.
-        is_incomplete: Whether chips were not measured although the framework can measure them.
 
     """
 
     hosts: tuple[str, ...]
     rounds: int = 0
-    slow: tuple[SlowComponent, ...] = ()
+    slow: tuple[MeasuredComponent, ...] = ()
+    cleared: tuple[MeasuredComponent, ...] = ()
     unreachable: tuple[UnreachableComponent, ...] = ()
     undecided: tuple[str, ...] = ()
     racks: Mapping[str, Racks] = field(default_factory=dict)
@@ -83,18 +85,21 @@ class SearchResult:
     links_measured: bool = True
     times: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     unmeasured: str = ""
-    is_incomplete: bool = False
 
     @property
     def is_slow(self) -> bool:
         """Whether a host, link or chip is slow or unreachable, or racks are far from each other."""
-        far = any(not racks.is_shared for racks in self.racks.values())
-        return bool(self.slow or self.unreachable or far)
+        are_racks_shared = all(racks.is_shared for racks in self.racks.values())
+        return bool(self.slow or self.unreachable) or not are_racks_shared
 
     @property
     def is_healthy(self) -> bool:
-        """Whether nothing is slow or unreachable, and everything was measured and decided."""
-        return not (self.is_slow or self.undecided or self.is_incomplete)
+        """Whether nothing is slow or unreachable, and everything was measured and decided.
+
+        Chips need not be measured if the framework cannot measure single chips.
+        """
+        is_measured = self.unmeasured in ("", CHIPS_NOT_SUPPORTED)
+        return is_measured and not (self.is_slow or self.undecided)
 
     @property
     def good_hosts(self) -> list[str]:
@@ -110,12 +115,20 @@ class SearchResult:
     def sentences(self) -> Iterator[str]:
         """Yield the sentences of the result for the user, the slow parts first."""
         for slow in self.slow:
-            text = f"{slow.name}: {slow.quantity} takes {slow.ratio:.2f} x as long as the others'"
-            yield f"{text} (p <= {slow.p:.1g})"
+            text = f"{slow.quantity} takes {slow.ratio:.2f}x the median of the others"
+            yield f"SLOW {slow.name}: {text} (p <= {slow.p:.1g})"
         for silent in self.unreachable:
             yield f"{silent.name}: no answer: {silent.reason}"
         for quantity, racks in self.racks.items():
-            yield _rack_sentence(quantity, racks)
+            sets = " | ".join(", ".join(hosts) for hosts in racks.host_groups)
+            text = f"{sets}: {quantity} takes {racks.ratio:.2f} x as long between them as within"
+            if racks.alone is not None:
+                reason = "share a connection" if racks.is_shared else "are far from each other"
+                text += f", and {racks.alone:.2f} x by itself: they {reason}"
+            yield text
+        for cleared in self.cleared:
+            text = f"{cleared.quantity} takes {cleared.ratio:.2f}x the median of its control pairs"
+            yield f"cleared {cleared.name}: {text}, which is within the noise"
         if self.unmeasured:
             yield f"single chips were not measured: {self.unmeasured}"
         for name in self.undecided:
@@ -148,13 +161,3 @@ class SearchResult:
             for host in self.hosts
         )
         return Table(columns=columns, rows=make_rows(rows))
-
-
-def _rack_sentence(quantity: str, racks: Racks) -> str:
-    """Return a sentence that lists the racks, and says how slow a quantity is between racks."""
-    sets = " | ".join(", ".join(hosts) for hosts in racks.host_groups)
-    text = f"{sets}: {quantity} takes {racks.ratio:.2f} x as long between them as within"
-    if racks.alone is None:
-        return text
-    reason = "share a connection" if racks.is_shared else "are far from each other"
-    return f"{text}, and {racks.alone:.2f} x by itself: they {reason}"

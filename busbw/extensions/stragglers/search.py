@@ -11,13 +11,12 @@ import itertools
 import math
 import random
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from busbw.extensions.stragglers.liveness import (
+from busbw.extensions.stragglers.groups import (
     HostGroup,
     Liveness,
-    MeasureGroups,
     Round,
     TimesByQuantity,
     sorted_pair,
@@ -39,8 +38,6 @@ from busbw.extensions.stragglers.statistics import (
 
 # A host (a group of a single host) or a link (a pair), and the quantity in which it may be slow.
 Candidate = tuple[HostGroup, str]
-# The test of each candidate.
-TestByCandidate = Mapping[Candidate, SequentialTest]
 
 # Among fewer hosts a slow host cannot be told from a slow link.
 MIN_HOSTS = 4
@@ -57,7 +54,7 @@ _MIN_TEST_ROUNDS, _MAX_TEST_ROUNDS, _MAX_TEST_ROUNDS_FACTOR = 4, 40, 3
 # The number of successive rounds without a time for any candidate after which the test ends.
 _MAX_IDLE_ROUNDS = 4
 # How often a pair without a time is measured again if both hosts answer other hosts.
-_RETRIES = 2
+_REPETITIONS = 2
 # The smallest loss between racks that is reported, and how often a pair is measured by itself.
 _MIN_RACK_LOSS, _SINGLE_PAIR_ROUNDS = 0.2, 5
 
@@ -67,62 +64,53 @@ class HostSearch:
     """A search for slow hosts and slow links between hosts.
 
     Attributes:
-        hosts: The names of the hosts.
-        measure_groups: A function that measures a round of groups.
+        liveness: Measures rounds of groups, and has the names of the hosts.
         min_loss: The smallest loss that counts as slow; 0.05 is 5 %.
         in_pairs: Whether every pair of hosts is measured; otherwise hosts are measured in larger
             groups. Always True for at most MAX_HOSTS_IN_PAIRS hosts, whatever the argument is.
-        seed: The seed of the random order of hosts.
-        report_progress: A function that is called with a text on the progress before each round.
 
     """
 
-    hosts: Sequence[str]
-    measure_groups: MeasureGroups
+    liveness: Liveness
     min_loss: float = 0.05
     in_pairs: bool = False
-    seed: int = 0
-    report_progress: Callable[[str], None] = lambda progress: None
     # The racks that the times of each quantity show.
     _racks: dict[str, Racks] = field(default_factory=dict)
-    # The pairs without a time after all retries, though both hosts answer other hosts.
+    # The pairs without a time after all repetitions.
     _failed_pairs: list[HostGroup] = field(default_factory=list)
     # How many hosts are slow with all other hosts.
     _slow_host_count: int = 0
 
     def __post_init__(self) -> None:
-        self._rng = random.Random(self.seed)
-        self._liveness = Liveness(self.hosts, self.measure_groups, self._rng)
-        self.in_pairs = self.in_pairs or len(self.hosts) <= MAX_HOSTS_IN_PAIRS
+        self.in_pairs = self.in_pairs or len(self.liveness.hosts) <= MAX_HOSTS_IN_PAIRS
 
     def run(self) -> SearchResult:
         """Measure all hosts, test the candidates, and return the result.
 
-        Raises NoHostAnswersError after several successive rounds without an answer.
+        Raises HostError after several successive rounds without an answer.
         """
         rounds = self._measure_all_hosts()
         times = {group: seconds for measured in rounds for group, seconds in measured.items()}
         fits = {
             quantity: self._fit_quantity(rounds, quantity)
-            for quantity in _measured_quantities(times)
+            for quantity in next(iter(times.values()))
         }
         tests, controls = self._test_candidates(self._choose_candidates(fits, len(rounds)))
-        slow = [
-            t.describe_slow(_group_name(g), g, name) for (g, name), t in tests.items() if t.is_slow
-        ]
-        racks = {quantity: self._measure_single_pairs(quantity) for quantity in self._racks}
-        silent: dict[HostGroup, str] = {
-            (h,): reason for h, reason in self._liveness.unreachable.items()
-        }
-        silent |= {
-            g: self._liveness.reasons[g] for g in self._failed_pairs if self._is_reachable(g)
-        }
+        slow = [test.describe() for test in tests if test.is_slow]
+        cleared = [test.describe() for test in tests if not (test.is_slow or test.is_open)]
+        racks = {name: self._measure_single_pairs(name, far) for name, far in self._racks.items()}
+        unreachable = self.liveness.unreachable
+        silent: list[HostGroup] = [(host,) for host in unreachable]
+        silent += filter(unreachable.isdisjoint, self._failed_pairs)
         return SearchResult(
-            hosts=tuple(self.hosts),
+            hosts=tuple(self.liveness.hosts),
             slow=tuple(sorted(slow, key=lambda finding: -finding.ratio)),
+            cleared=tuple(cleared),
             unreachable=tuple(
-                UnreachableComponent(name=_group_name(group), hosts=group, reason=reason)
-                for group, reason in sorted(silent.items())
+                UnreachableComponent(
+                    name=_group_name(group), hosts=group, reason=self.liveness.reasons[group]
+                )
+                for group in sorted(silent)
             ),
             undecided=tuple(map(_group_name, self._undecided_groups(tests))),
             racks=racks,
@@ -141,25 +129,16 @@ class HostSearch:
         A pair without a time is measured again if both its hosts answer other hosts. Returns, for
         each round, the times of the groups that answered.
         """
-        hosts = self._rng.sample(self.hosts, len(self.hosts))
-        plan = rounds_of_pairs(hosts) if self.in_pairs else rounds_of_groups(hosts, self._rng)
-        rounds = []
-        for number, groups in enumerate(plan, 1):
-            self.report_progress(f"round {number} of {len(plan)}: {len(groups)} groups at once")
-            rounds.append(self._liveness.measure_round(groups))
-        for _ in range(_RETRIES if self.in_pairs else 0):
+        rng = self.liveness.rng
+        hosts = rng.sample(self.liveness.hosts, len(self.liveness.hosts))
+        plan = rounds_of_pairs(hosts) if self.in_pairs else rounds_of_groups(hosts, rng)
+        rounds = [self.liveness.measure_round(groups) for groups in plan]
+        for _ in range(_REPETITIONS if self.in_pairs else 0):
             self._failed_pairs = []
             for groups, times in zip(plan, rounds):
-                missing = [g for g in groups if g not in times and self._is_reachable(g)]
-                if missing:
-                    self.report_progress(f"{len(missing)} pairs that gave no time, again")
-                    times.update(self._liveness.measure_round(missing))
-                    self._failed_pairs += [group for group in missing if group not in times]
+                times.update(self.liveness.measure_round(g for g in groups if g not in times))
+                self._failed_pairs += [group for group in groups if group not in times]
         return rounds
-
-    def _is_reachable(self, group: HostGroup) -> bool:
-        """Return whether every host of `group` is still measured."""
-        return not self._liveness.unreachable.keys() & {*group}
 
     def _fit_quantity(
         self, rounds: Sequence[Mapping[HostGroup, TimesByQuantity]], quantity: str
@@ -202,7 +181,7 @@ class HostSearch:
             links |= {
                 (link, quantity): log for link, log in fit.link_excesses.items() if log > noise
             }
-        max_hosts = max(1, self._slow_host_count, (len(self.hosts) - 2) // 2)
+        max_hosts = max(1, self._slow_host_count, (len(self.liveness.hosts) - 2) // 2)
         return [
             *_largest_excesses(hosts, max_hosts),
             *_largest_excesses(links, _MAX_LINK_CANDIDATES),
@@ -210,45 +189,47 @@ class HostSearch:
 
     def _test_candidates(
         self, candidates: Sequence[Candidate]
-    ) -> tuple[TestByCandidate, dict[str, list[list[float]]]]:
+    ) -> tuple[list[SequentialTest], dict[str, list[list[float]]]]:
         """Test each candidate in further rounds, in which control pairs are measured, too.
 
         Returns the tests, and the logarithms of the times of the control pairs: by quantity, a list
         for each round. Without a candidate a few rounds of control pairs are measured.
         """
-        tests = {
-            candidate: SequentialTest(
+        tests = [
+            SequentialTest(
+                name=_group_name(group),
+                hosts=group,
+                quantity=quantity,
                 min_loss=self.min_loss,
                 false_alarm_probability=PAIRS_FALSE_ALARM_RISK / len(candidates),
             )
-            for candidate in candidates
-        }
+            for group, quantity in candidates
+        ]
         logs: dict[str, list[list[float]]] = {}
         idle = 0
         for number in range(_MAX_TEST_ROUNDS_FACTOR * _MAX_TEST_ROUNDS):
-            counts = {group: len(test.excesses) for (group, _), test in tests.items()}
+            counts = {test.hosts: len(test.excesses) for test in tests}
             pending = [g for g in self._undecided_groups(tests) if counts[g] < _MAX_TEST_ROUNDS]
             if (not pending and number >= _MIN_TEST_ROUNDS) or idle == _MAX_IDLE_ROUNDS:
                 break
-            self.report_progress(f"test {number + 1}: {len(pending)} candidates")
             # If there are too few partners, the candidates with the fewest rounds get them.
             pairs, controls = self._choose_test_pairs(
                 sorted(pending, key=lambda g: counts[g]), tests
             )
-            times = self._liveness.measure_round([*pairs.values(), *controls])
+            times = self.liveness.measure_round([*pairs.values(), *controls])
             measured = [times[group] for group in controls if group in times]
             is_idle = not measured or not any(group in times for group in pairs.values())
             idle = idle + bool(pending) if is_idle else 0
-            for quantity in _measured_quantities(times) if measured else ():
+            for quantity in measured[0] if measured else ():
                 logs.setdefault(quantity, []).append([math.log(s[quantity]) for s in measured])
-            for (group, quantity), test in tests.items():
-                if measured and pairs.get(group) in times:
-                    log = math.log(times[pairs[group]][quantity])
-                    test.add_round(log - statistics.median(logs[quantity][-1]))
+            for test in tests:
+                if measured and pairs.get(test.hosts) in times:
+                    log = math.log(times[pairs[test.hosts]][test.quantity])
+                    test.add_round(log - statistics.median(logs[test.quantity][-1]))
         return tests, logs
 
     def _choose_test_pairs(
-        self, candidates: Sequence[HostGroup], tests: TestByCandidate
+        self, candidates: Sequence[HostGroup], tests: Sequence[SequentialTest]
     ) -> tuple[dict[HostGroup, HostGroup], list[HostGroup]]:
         """Choose the pairs to measure in the next round: for the candidates, and for comparison.
 
@@ -261,10 +242,10 @@ class HostSearch:
             The pair of each candidate that has a pair, and the control pairs.
 
         """
-        slow = {group for (group, _), test in tests.items() if test.is_slow}
+        slow = {test.hosts for test in tests if test.is_slow}
         excluded = {group[0] for group in (*candidates, *slow) if len(group) == 1}
-        free = [host for host in self._liveness.reachable if host not in excluded]
-        self._rng.shuffle(free)
+        free = [host for host in self.liveness.reachable if host not in excluded]
+        self.liveness.rng.shuffle(free)
         pairs: dict[HostGroup, HostGroup] = {}
         for group in candidates:
             near = [host for host in free if not self._are_in_different_racks(group[0], host)]
@@ -282,54 +263,48 @@ class HostSearch:
                 controls.append(sorted_pair(host, partner))
         return pairs, [g for g in controls if g not in slow and g not in self._failed_pairs]
 
-    def _undecided_groups(self, tests: TestByCandidate) -> list[HostGroup]:
+    def _undecided_groups(self, tests: Sequence[SequentialTest]) -> list[HostGroup]:
         """Return the reachable hosts and links with an open test that can change the result.
 
         A test cannot change the result if a host of the group is slow in another test: a slow host
         explains its slow links. A link also waits for the open tests of its hosts.
         """
-        hosts = [(group, test) for (group, _), test in tests.items() if len(group) == 1]
-        slow = {group[0] for group, test in hosts if test.is_slow}
-        unhealthy = slow | {group[0] for group, test in hosts if test.is_open}
-        pending = dict.fromkeys(group for (group, _), test in tests.items() if test.is_open)
+        host_tests = [test for test in tests if len(test.hosts) == 1]
+        slow = {test.hosts[0] for test in host_tests if test.is_slow}
+        unhealthy = slow | {test.hosts[0] for test in host_tests if test.is_open}
+        pending = dict.fromkeys(test.hosts for test in tests if test.is_open)
         return [
             group
             for group in pending
             if (slow if len(group) == 1 else unhealthy).isdisjoint(group)
-            and self._is_reachable(group)
+            and self.liveness.unreachable.isdisjoint(group)
         ]
 
     def _are_in_different_racks(self, first: str, second: str) -> bool:
         """Return whether two hosts are in different racks, by the times of any quantity."""
         return any(racks.crosses_racks((first, second)) for racks in self._racks.values())
 
-    def _measure_single_pairs(self, quantity: str) -> Racks:
-        """Return the racks of `quantity`, with their ratio `alone` if it can be measured.
+    def _measure_single_pairs(self, quantity: str, racks: Racks) -> Racks:
+        """Return the `racks` of `quantity`, with their ratio `alone` if it can be measured.
 
         Pairs across racks and pairs in a rack are measured alternately, a single pair at a time.
         """
-        racks = self._racks[quantity]
-        pairs = list(itertools.combinations(self._liveness.reachable, 2))
-        sides = [[g for g in pairs if racks.crosses_racks(g) is far] for far in (True, False)]
-        logs: tuple[list[float], list[float]] = ([], [])
-        for _ in range(_SINGLE_PAIR_ROUNDS if all(sides) else 0):
-            for side, side_logs in zip(sides, logs):
-                times = self._liveness.measure_round([self._rng.choice(side)])
-                side_logs.extend(math.log(seconds[quantity]) for seconds in times.values())
-        if not all(logs):
+        pairs = list(itertools.combinations(self.liveness.reachable, 2))
+        logs: dict[bool, list[float]] = {True: [], False: []}
+        for is_across in (True, False) * _SINGLE_PAIR_ROUNDS:
+            side = [pair for pair in pairs if racks.crosses_racks(pair) is is_across]
+            times = self.liveness.measure_round([self.liveness.rng.choice(side)] if side else [])
+            logs[is_across] += [math.log(seconds[quantity]) for seconds in times.values()]
+        if not all(logs.values()):
             return racks
-        between, inside = map(statistics.median, logs)
-        return replace(racks, alone=math.exp(between - inside))
+        return replace(
+            racks, alone=math.exp(statistics.median(logs[True]) - statistics.median(logs[False]))
+        )
 
 
 def _group_name(group: HostGroup) -> str:
     """Return the name of a host or a link in the result, such as ``host a`` or ``link a - b``."""
     return f"{'host' if len(group) == 1 else 'link'} {' - '.join(group)}"
-
-
-def _measured_quantities(times: Mapping[HostGroup, TimesByQuantity]) -> list[str]:
-    """Return the quantities of which at least one group has a time, without repetitions."""
-    return list(dict.fromkeys(quantity for seconds in times.values() for quantity in seconds))
 
 
 def _largest_excesses(excesses: Mapping[Candidate, float], max_groups: int) -> list[Candidate]:
@@ -349,14 +324,12 @@ def rounds_of_pairs(hosts: Sequence[str]) -> tuple[Round, ...]:
     An even number n of hosts needs n - 1 rounds, and an odd number n needs n rounds, in each of
     which a host has no partner (the circle method, which colors the edges of a complete graph).
     """
-    circle: list[str | None] = [*hosts, *([None] if len(hosts) % 2 else [])]
-    half = len(circle) // 2
+    # The empty name stands for no host.
+    circle = [*hosts, *([""] if len(hosts) % 2 else [])]
     rounds = []
     for _ in range(len(circle) - 1):
-        facing = zip(circle[:half], reversed(circle[half:]))
-        rounds.append(
-            tuple(sorted_pair(a, b) for a, b in facing if a is not None and b is not None)
-        )
+        facing = zip(circle[: len(circle) // 2], reversed(circle))
+        rounds.append(tuple(sorted_pair(a, b) for a, b in facing if a and b))
         circle[1:] = [circle[-1], *circle[1:-1]]
     return tuple(rounds)
 

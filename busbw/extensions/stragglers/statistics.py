@@ -20,22 +20,22 @@ import itertools
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from busbw.extensions.stragglers.liveness import HostGroup
+from busbw.extensions.stragglers.groups import HostGroup
 from busbw.extensions.stragglers.worker import ChipTimes
 from busbw.stats.launches import robust_stddev
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SlowComponent:
-    """A host, link or chip that is slow in a quantity, such as ``all-reduce 16M``.
+class MeasuredComponent:
+    """A host, link or chip that was tested in a quantity, such as ``all-reduce 16M``.
 
     Attributes:
         name: The name of the component in sentences, such as ``host a`` or ``link a - b``.
         hosts: The host, or the two hosts of a link.
-        quantity: The quantity in which the component is slow.
+        quantity: The quantity in which the component seemed slow.
         ratio: The time of the component divided by the time of healthy components.
         p: An upper limit of the probability that a healthy component seems so slow (Ville's
             inequality).
@@ -52,16 +52,16 @@ class SlowComponent:
 # The fraction of rounds in which a slow candidate is slower than its control pairs, and the
 # probability that the test misses such a candidate.
 SLOWER_FRACTION, MISS_PROBABILITY = 0.85, 0.05
-# A round in which the candidate is slower, or not slower, adds this to the evidence.
-_SLOWER_EVIDENCE = math.log(SLOWER_FRACTION / 0.5)
-_NOT_SLOWER_EVIDENCE = math.log((1 - SLOWER_FRACTION) / 0.5)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class SequentialTest:
     """A sequential test whether a candidate is slow, which ends when the rounds so far decide.
 
     Attributes:
+        name: The name of the candidate in sentences, such as ``host a`` or ``link a - b``.
+        hosts: The host, or the two hosts of a link.
+        quantity: The quantity in which the candidate may be slow.
         min_loss: The smallest loss that counts as slow; 0.05 is 5 %.
         false_alarm_probability: The largest acceptable probability that the test ends with "slow"
             for a healthy candidate.
@@ -71,6 +71,9 @@ class SequentialTest:
 
     """
 
+    name: str
+    hosts: HostGroup
+    quantity: str
     min_loss: float
     false_alarm_probability: float
     excesses: list[float] = field(default_factory=list)
@@ -83,9 +86,8 @@ class SequentialTest:
         """
         if self.is_open:
             self.excesses.append(excess)
-            self.evidence += (
-                _SLOWER_EVIDENCE if excess > math.log1p(self.min_loss) else _NOT_SLOWER_EVIDENCE
-            )
+            is_slower = excess > math.log1p(self.min_loss)
+            self.evidence += math.log((SLOWER_FRACTION if is_slower else 1 - SLOWER_FRACTION) / 0.5)
 
     @property
     def is_slow(self) -> bool:
@@ -97,15 +99,12 @@ class SequentialTest:
         """Whether the test needs more rounds."""
         return not self.is_slow and self.evidence > math.log(MISS_PROBABILITY)
 
-    def describe_slow(self, name: str, hosts: tuple[str, ...], quantity: str) -> SlowComponent:
-        """Return the SlowComponent that describes this test's candidate, which is slow.
-
-        `name`, `hosts` and `quantity` are the fields of the SlowComponent.
-        """
-        return SlowComponent(
-            name=name,
-            hosts=hosts,
-            quantity=quantity,
+    def describe(self) -> MeasuredComponent:
+        """Return the candidate with the result of at least one round."""
+        return MeasuredComponent(
+            name=self.name,
+            hosts=self.hosts,
+            quantity=self.quantity,
             ratio=math.exp(statistics.median(self.excesses)),
             p=min(1.0, math.exp(-self.evidence)),
         )
@@ -173,13 +172,14 @@ def fit_pairs(times_s: Mapping[HostGroup, float], healthy_hosts: Collection[str]
     logs: dict[str, dict[str, float]] = defaultdict(dict)
     for (first, second), time_s in times_s.items():
         logs[first][second] = logs[second][first] = math.log(time_s)
-    medians = {}
-    for host, partners in logs.items():
-        healthy_logs = [log for partner, log in partners.items() if partner in healthy_hosts]
-        medians[host] = statistics.median_low(healthy_logs or partners.values())
-    level = statistics.median_low(
-        log for host, log in medians.items() if not healthy_hosts or host in healthy_hosts
-    )
+    healthy = healthy_hosts or logs.keys()
+    medians = {
+        host: statistics.median_low(
+            [log for partner, log in partners.items() if partner in healthy] or partners.values()
+        )
+        for host, partners in logs.items()
+    }
+    level = statistics.median_low(log for host, log in medians.items() if host in healthy)
     hosts = {host: log - level for host, log in medians.items()}
     links: dict[HostGroup, float] = {
         (first, second): logs[first][second] - level - max(0.0, hosts[first], hosts[second])
@@ -263,112 +263,88 @@ def find_racks(times_s: Mapping[HostGroup, float], min_loss: float) -> Racks | N
 
     """
     logs = {group: math.log(time_s) for group, time_s in times_s.items()}
-    hosts = sorted({host for group in logs for host in group})
+    # Maps each host to the hosts that are connected to it by pairs that are fast at the limit.
+    sets = {host: frozenset([host]) for group in logs for host in group}
     best_racks, least_variance = None, math.inf
-    for limit in sorted(logs.values())[:-1] if len(hosts) >= _MIN_HOSTS_WITH_RACKS else ():
-        racks = Racks(
-            host_groups=_connected_hosts(hosts, [g for g, log in logs.items() if log <= limit]),
-            ratio=1,
-        )
-        inside = [log for group, log in logs.items() if not racks.crosses_racks(group)]
-        across = [log for group, log in logs.items() if racks.crosses_racks(group)]
+    pairs = sorted(logs, key=logs.__getitem__)
+    for first, second in pairs[:-1] if len(sets) >= _MIN_HOSTS_WITH_RACKS else ():
+        connected = sets[first] | sets[second]
+        sets |= dict.fromkeys(connected, connected)
+        inside = [log for (a, b), log in logs.items() if sets[a] == sets[b]]
+        across = [log for (a, b), log in logs.items() if sets[a] != sets[b]]
+        groups = sorted(map(sorted, {*sets.values()}), key=lambda hosts: (-len(hosts), hosts))
+        limit = logs[first, second]
         consistent_count = sum(log <= limit for log in inside) + sum(log > limit for log in across)
-        is_plausible = inside and across and _have_rack_sizes(racks.host_groups, len(hosts))
+        is_plausible = inside and across and _have_rack_sizes(list(map(len, groups)))
         if not is_plausible or consistent_count < _MIN_CONSISTENT_FRACTION * len(logs):
             continue
         ratio = math.exp(statistics.median(across) - statistics.median(inside))
         variance = sum(statistics.pvariance(side) * len(side) for side in (inside, across))
         if ratio > 1 + min_loss and variance < least_variance:
-            best_racks, least_variance = Racks(host_groups=racks.host_groups, ratio=ratio), variance
+            best_racks = Racks(host_groups=tuple(map(tuple, groups)), ratio=ratio)
+            least_variance = variance
     return best_racks
 
 
-def _have_rack_sizes(sets: Sequence[HostGroup], host_count: int) -> bool:
-    """Return whether sets of hosts can be racks, by their sizes; the largest set comes first.
+def _have_rack_sizes(sizes: Sequence[int]) -> bool:
+    """Return whether sets of hosts of these `sizes`, in descending order, can be racks.
 
     Either all sets have several hosts, and the largest set has more than two. Or a single set has
-    at least half of the `host_count` hosts, and each other set has a single host.
+    at least half of the hosts, and each other set has a single host.
     """
-    sizes = [len(group) for group in sets]
-    if len(sets) > 1 and set(sizes[1:]) == {1}:
-        return 2 * sizes[0] >= host_count
-    return 1 not in sizes and max(sizes) > _PAIR_SIZE
+    if {*sizes[1:]} == {1}:
+        return 2 * sizes[0] >= sum(sizes)
+    return sizes[-1] > 1 and sizes[0] > _PAIR_SIZE
 
 
-def _connected_hosts(hosts: Sequence[str], pairs: Iterable[HostGroup]) -> tuple[HostGroup, ...]:
-    """Return the connected sets of the graph of `hosts` and `pairs`, the largest set first."""
-    sets = {host: {host} for host in hosts}
-    for first, second in pairs:
-        sets[first] |= sets[second]
-        sets.update(dict.fromkeys(sets[first], sets[first]))
-    groups = {tuple(sorted(connected)) for connected in sets.values()}
-    return tuple(sorted(groups, key=lambda group: (-len(group), group)))
-
-
-# The seconds of each round, by the name of a chip or link and the name of its host.
-TimesByChipOrLink = Mapping[tuple[str, str], Sequence[float]]
 # Among fewer chips, a slow chip moves the median.
 _MIN_CHIPS = 3
 
 
 def find_slow_chips(
-    process_times: Sequence[ChipTimes],
+    processes: Sequence[ChipTimes],
     hosts: Sequence[str],
     min_loss: float,
     false_alarm_probability: float,
-) -> tuple[list[SlowComponent], dict[str, float]]:
+) -> tuple[list[MeasuredComponent], dict[str, float]]:
     """Return the slow chips and links, the slowest first, and the detectable loss of each quantity.
 
     A quantity is left out if fewer than three chips or links have times of it.
 
     Args:
-        process_times: The times of each process. The processes are in the order of `hosts`, and
-            each host has the same number of processes.
+        processes: The times of each process. The processes are in the order of `hosts`, and each
+            host has the same number of processes.
         hosts: The names of the hosts.
         min_loss: The smallest loss that counts as slow; 0.05 is 5 %.
         false_alarm_probability: The largest acceptable probability that any chip is returned
             although no chip is slower than the others by more than `min_loss`.
 
     """
-    quantities = {
-        quantity: rows
-        for quantity, rows in _times_by_quantity(process_times, hosts)
-        if len(rows) >= _MIN_CHIPS
-    }
+    # The host of each chip, and the rows of each quantity, by the ranks of chips and links.
+    host_of: dict[str, str] = {}
+    times_s: dict[str, dict[str, Sequence[float]]] = defaultdict(dict)
+    for index, process in enumerate(processes):
+        host = hosts[index * len(hosts) // len(processes)]
+        host_of |= dict.fromkeys(process.times_s["computing"], host)
+        for quantity, process_times_s in process.times_s.items():
+            times_s[quantity] |= process_times_s
+    quantities = {name: rows for name, rows in times_s.items() if len(rows) >= _MIN_CHIPS}
     risk_per_test = false_alarm_probability / max(1, sum(map(len, quantities.values())))
     slow, losses = [], {}
     for quantity, rows in quantities.items():
         medians = [statistics.median(row) for row in zip(*rows.values())]
-        for (name, host), row in rows.items():
-            test = SequentialTest(min_loss=min_loss, false_alarm_probability=risk_per_test)
+        for ranks, row in rows.items():
+            test = SequentialTest(
+                name=" to ".join(f"chip {rank} of host {host_of[rank]}" for rank in ranks.split()),
+                hosts=(host_of[ranks.split()[-1]],),
+                quantity=quantity,
+                min_loss=min_loss,
+                false_alarm_probability=risk_per_test,
+            )
             for time_s, median_s in zip(row, medians):
                 test.add_round(math.log(time_s / median_s))
             if test.is_slow:
-                slow.append(test.describe_slow(name, (host,), quantity))
-        logs = [list(map(math.log, times_s)) for times_s in zip(*rows.values())]
+                slow.append(test.describe())
+        logs = [list(map(math.log, round_s)) for round_s in zip(*rows.values())]
         losses[quantity] = detectable_loss(logs, min_loss)
     return sorted(slow, key=lambda chip: -chip.ratio), losses
-
-
-def _times_by_quantity(
-    measured: Sequence[ChipTimes], hosts: Sequence[str]
-) -> Iterator[tuple[str, TimesByChipOrLink]]:
-    """Yield each quantity, such as ``computing`` or ``the link x+``, and its times by chip or link.
-
-    `measured` are the times of each process, in the order of `hosts`.
-    """
-    # For each rank: its process, the index of the rank in the times of the process, and its chip.
-    places = {}
-    for index, process in enumerate(measured):
-        host = hosts[index * len(hosts) // len(measured)]
-        for row, rank in enumerate(process.ranks):
-            places[rank] = process, row, (f"chip {rank} of host {host}", host)
-    yield "computing", {chip: process.compute_s[row] for process, row, chip in places.values()}
-    yield "copying", {chip: process.copy_s[row] for process, row, chip in places.values()}
-    # Each process lists the links of all processes.
-    for direction in measured[0].links_s if measured else ():
-        links = {}
-        for source, target in sorted(measured[0].pairs[direction]):
-            process, row, (name, host) = places[target]
-            links[f"{places[source][2][0]} to {name}", host] = process.links_s[direction][row]
-        yield f"the link {direction}", links

@@ -1,56 +1,51 @@
-"""Answer the request `chips` of a worker: time every chip of its process, and the links."""
+"""The times of chips, as workers reply to the requests `chips_jax` and `chips_fake`.
+
+The times of the framework `fake` come from the key `chips` in its script. Each process has `count`
+chips. `slower` maps the numbers of the slow chips in each process to the seconds that a computation
+takes on the chip. `then` is an event that happens when the chips are measured, such as ``hang``.
+"""
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from busbw.model.field_types import Natural, Seconds
-from busbw.worker.backends.base import unavailable
-from busbw.worker.measure import MeasuringWorker
+from busbw.model.field_types import Seconds
+from busbw.model.machine import DEFAULT_VIRTUAL_RANKS
+from busbw.worker.backends.fake.backend import cause_fault
 from busbw.worker.serve import request_value
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChipTimes:
-    """The times of the chips of one process, and of the links between chips.
-
-    Times are in seconds: a row for each chip, in the order of `ranks`, has the time of each round.
+    """The times of the chips of one process, and of the links to these chips.
 
     Attributes:
-        ranks: The ranks of the chips of this process.
-        compute_s: The times of a fixed computation.
-        copy_s: The times of a copy in the memory of the chip.
-        links_s: Maps each direction, such as ``x+``, to the times of the permutes that each chip
-            receives. Empty if no links were timed.
-        pairs: Maps each direction to the (sender, receiver) ranks of its links, of all processes.
+        times_s: The seconds of each round, by quantity and then by chip or link. Each process has
+            the quantities ``computing`` and ``copying``. On TPUs, links have a quantity for each
+            direction, such as ``the link x+``. A chip is named by its rank, such as ``5``, and a
+            link by the ranks of its sender and its receiver, such as ``4 5``.
 
     """
 
-    ranks: tuple[Natural, ...]
-    compute_s: tuple[tuple[Seconds, ...], ...] = ()
-    copy_s: tuple[tuple[Seconds, ...], ...] = ()
-    links_s: Mapping[str, tuple[tuple[Seconds, ...], ...]] = field(default_factory=dict)
-    pairs: Mapping[str, tuple[tuple[Natural, ...], ...]] = field(default_factory=dict)
+    times_s: Mapping[str, Mapping[str, tuple[Seconds, ...]]]
 
 
-def measure_chips(worker: MeasuringWorker, request: Mapping[str, Any]) -> ChipTimes:
-    """Time a computation and a copy on each chip of this process, and on TPUs the incoming links.
+def simulate_chips(worker: Any, request: Mapping[str, Any]) -> ChipTimes:
+    """Return the times that the script of the framework `fake` states, equal in all rounds.
 
-    The `request` contains `rounds`, how often each chip and link is timed, and `payload_bytes`, the
-    bytes that each link carries. `worker` has the back end of this worker.
-
-    Raises MeasuringError if the framework is neither JAX nor `fake`, or if the profiler's recording
-    of the links is incomplete.
+    A computation takes 1 second, except on the slow chips of the script. A copy takes 1 second. No
+    links are timed. `worker` is a MeasuringWorker, and the value `rounds` of the `request` is the
+    number of rounds.
     """
-    if importlib.util.find_spec(f"{__name__}_{worker.backend.name}") is None:
-        raise unavailable("only JAX measures single chips")
-    rounds, payload_bytes = (
-        request_value(request, name, int) for name in ("rounds", "payload_bytes")
-    )
-    framework = importlib.import_module(f"{__name__}_{worker.backend.name}")
-    times: ChipTimes = framework.measure_chips(worker.backend, rounds, payload_bytes)
-    return times
+    backend, rounds = worker.backend, request_value(request, "rounds", int)
+    script = backend.script.get("chips", {})
+    cause_fault(script.get("then", ""))
+    count = script.get("count", backend.script.get("ranks", DEFAULT_VIRTUAL_RANKS))
+    chip_s = [float(script.get("slower", {}).get(str(chip), 1.0)) for chip in range(count)]
+    compute_s = {
+        str(rank): (seconds,) * rounds for rank, seconds in enumerate(chip_s, count * backend.index)
+    }
+    copy_s = dict.fromkeys(compute_s, (1.0,) * rounds)
+    return ChipTimes(times_s={"computing": compute_s, "copying": copy_s})

@@ -62,7 +62,7 @@ def test_find_slow_names_a_slow_host_and_does_not_list_this_host_as_good(
     slow = {"three": {"latency_s": 1e-3, "gb_per_s": 2}}
     answer = cluster.find_slow("--payloads=64K", hosts=slow)
     assert answer.code == 1
-    assert "host three: all-reduce 64K takes " in answer.out
+    assert "SLOW host three: all-reduce 64K takes " in answer.out
     assert {tuple(slow["hosts"]) for slow in cluster.document["slow"]} == {("three",)}
     assert cluster.document["slow"][0]["ratio"] > 1.9
     assert cluster.good.read_text() == "one\ntwo\nfour\n"
@@ -101,7 +101,10 @@ def test_find_slow_names_a_slow_chip_with_its_host(cluster: Cluster) -> None:
     slow = {"two": {"chips": {"slower": {"1": 1.3}}}}
     answer = cluster.find_slow("--payloads=64K", ranks=4, hosts=slow)
     assert answer.code == 1
-    assert "chip 5 of host two: computing takes 1.30 x as long as the others' (p <= " in answer.out
+    assert (
+        "SLOW chip 5 of host two: computing takes 1.30x the median of the others (p <= "
+        in answer.out
+    )
     assert cluster.good.read_text() == "one\nthree\nfour\n"
 
 
@@ -113,7 +116,10 @@ def test_find_slow_measures_the_chips_of_a_tpu_slice_in_place_of_pairs_of_hosts(
     answer = cluster.find_slow("--device=tpu", on="one,two", device="tpu", ranks=4, hosts=slow)
     assert answer.code == 1
     assert answer.out.startswith("2 hosts, 2 rounds\n")
-    assert "chip 5 of host two: computing takes 1.30 x as long as the others' (p <= " in answer.out
+    assert (
+        "SLOW chip 5 of host two: computing takes 1.30x the median of the others (p <= "
+        in answer.out
+    )
     assert cluster.document["times"] == {}
     assert cluster.good.read_text() == "one\n"
 
@@ -156,8 +162,8 @@ def test_find_slow_gives_an_error_and_no_results_if_no_pair_of_hosts_can_be_meas
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--hosts=one,two,three"], "3 hosts: expected 4 or more, because among fewer a slow host"),
-        ([], "there are no hosts; expected --hosts=LIST or --cluster=ADDRESS"),
+        (["--hosts=one,two,three"], "expected 4 hosts or more"),
+        ([], "expected 4 hosts or more, from --hosts=LIST or --cluster=ADDRESS"),
         (
             ["--hosts=one,two,three,four", "--least=0"],
             "argument --least: expected a percentage such as 25%",

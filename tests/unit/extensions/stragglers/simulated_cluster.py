@@ -10,7 +10,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from busbw.extensions.stragglers.liveness import Round, TimesByQuantity
+from busbw.extensions.stragglers.groups import Liveness, Round, TimesByQuantity
 from busbw.extensions.stragglers.result import SearchResult
 from busbw.extensions.stragglers.search import HostSearch
 
@@ -67,10 +67,12 @@ class Cluster:
         return math.exp(log)
 
 
-def search(cluster: Cluster, count: int, **options: object) -> SearchResult:
-    """Search the first `count` hosts of a cluster."""
-    names = [str(host) for host in range(count)]
-    return HostSearch(hosts=names, measure_groups=cluster.measure, **options).run()  # type: ignore[arg-type]
+def search(
+    cluster: Cluster, count: int, seed: int = 0, min_loss: float = 0.05, in_pairs: bool = False
+) -> SearchResult:
+    """Search the first `count` hosts of a cluster; `seed` gives the random order of hosts."""
+    liveness = Liveness(list(map(str, range(count))), cluster.measure, random.Random(seed))
+    return HostSearch(liveness, min_loss, in_pairs).run()
 
 
 def slow_groups(result: SearchResult) -> set[tuple[int, ...]]:

@@ -9,12 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from busbw.extensions.stragglers.liveness import (
-    HostGroup,
-    NoHostAnswersError,
-    Round,
-    TimesByQuantity,
-)
+from busbw.driver.transport import HostError
+from busbw.extensions.stragglers.groups import HostGroup, Round, TimesByQuantity
 from busbw.extensions.stragglers.search import rounds_of_groups, rounds_of_pairs
 from tests.unit.extensions.stragglers.simulated_cluster import Cluster, search, slow_groups
 
@@ -35,7 +31,8 @@ def test_find_slow_names_a_slow_host_with_its_ratio(count: int) -> None:
     assert slow_groups(result) == {(3,)}
     for slow in result.slow:
         assert slow.ratio == pytest.approx(1.5, rel=0.05)
-        assert slow.p < 0.01
+        # The host is tested in two quantities at least, which share half of the risk of 1 %.
+        assert slow.p < 0.005 / 2 / 0.95
     assert len(cluster.rounds) < (count if count < 64 else 12) + 20
 
 
@@ -44,13 +41,15 @@ def test_find_slow_names_a_slow_link_and_neither_of_its_hosts(count: int) -> Non
     assert slow_groups(search(Cluster(noise=0.02, links={(1, 3): 1.0}), count)) == {(1, 3)}
 
 
-def test_find_slow_finds_a_slow_link_among_many_candidates_that_are_not_slow() -> None:
+def test_find_slow_finds_a_slow_link_among_many_candidates_that_it_lists_as_cleared() -> None:
     """Let many candidates share few hosts to compare with."""
+    ratios: list[float] = []
     for seed in range(5):
         cluster = Cluster(noise=0.15, links={(4, 5): 2.0}, seed=seed)
         result = search(cluster, 8, seed=seed)
-        assert slow_groups(result) == {(4, 5)}
-        assert result.undecided == ()
+        assert (slow_groups(result), result.undecided) == ({(4, 5)}, ())
+        ratios += [candidate.ratio for candidate in result.cleared]
+    assert len(ratios) > 5 and max(ratios) < 1.3
 
 
 @pytest.mark.parametrize(("host", "seed"), [(8, 5), (7, 8), (11, 34)])
@@ -111,7 +110,7 @@ def test_find_slow_reports_only_hosts_that_stopped_answering_as_unreachable() ->
         slow = {host: 1.0 for host in range(count) if chance.random() < 0.2}
         cluster = Stopping(noise=chance.choice([0.001, 0.5]), hosts=slow, seed=seed)
         cluster.ends = {h: chance.randrange(60) for h in range(count) if chance.random() < share}
-        with contextlib.suppress(NoHostAnswersError):
+        with contextlib.suppress(HostError):
             result = search(cluster, count, seed=seed)
             silent = {int(s.hosts[0]) for s in result.unreachable if len(s.hosts) == 1}
             assert silent <= set(cluster.ends)

@@ -11,7 +11,14 @@ from busbw.extensions.stragglers.statistics import SequentialTest
 
 
 def _decided(draw: object, seed: int, risk: float = 0.01) -> SequentialTest:
-    chance, test = random.Random(seed), SequentialTest(min_loss=0.05, false_alarm_probability=risk)
+    chance = random.Random(seed)
+    test = SequentialTest(
+        name="host a",
+        hosts=("a",),
+        quantity="latency",
+        min_loss=0.05,
+        false_alarm_probability=risk,
+    )
     assert callable(draw)
     while test.is_open and len(test.excesses) < 10_000:
         test.add_round(draw(chance))
@@ -38,7 +45,7 @@ def test_the_sequential_test_names_at_most_about_one_of_a_hundred_healthy_candid
 def test_the_sequential_test_names_a_slow_candidate_after_nine_measurements() -> None:
     trials = [_decided(lambda chance: 0.4 + chance.gauss(0, 0.05), seed) for seed in range(200)]
     assert all(test.is_slow and len(test.excesses) == 9 for test in trials)
-    for slow in [test.describe_slow("host a", ("a",), "latency") for test in trials]:
+    for slow in [test.describe() for test in trials]:
         assert 1.4 < slow.ratio < 1.6
         assert slow.p < 0.01
 
