@@ -7,18 +7,18 @@ bytes, as in the stated rates of links. Values in the JSON document are bytes an
 from __future__ import annotations
 
 import argparse
-import functools
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from busbw import wire
 from busbw.cli import Subparsers, add_command
 from busbw.extensions.estimate import costs
-from busbw.extensions.estimate.costs import Cost, Link, LinkByLevel, LinkLevel
+from busbw.extensions.estimate.costs import Cost, LinkByLevel, LinkLevel
 from busbw.model.words import plural, seconds_text
 from busbw.report.table import Column, Table, make_rows, render
-from busbw.session.option import UsageError
+from busbw.session.option import UsageError, number_type
 
 _DESCRIPTION = """
 Estimate by formula what gradient synchronization costs a training step. For each placement of the
@@ -57,31 +57,6 @@ class Estimate:
     needed_bytes_per_s: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EstimateDocument:
-    """The document that `--json` prints: the gradients, the links, and an estimate for each method.
-
-    Attributes:
-        gradients: The name of the model whose gradients are synchronized. Without a model, this
-            word is ``parameters`` for --parameters, and ``gradients`` for --gradient-bytes.
-        payload_bytes: The size of all gradients.
-        parameters: The number of parameters of the model; None if the bytes were given.
-        ranks: The number of ranks.
-        links: The link of each level that has a rate.
-        estimates: The estimates, the shortest time of communication first.
-        notes: Sentences that say which methods are left out, and why.
-
-    """
-
-    gradients: str
-    payload_bytes: float
-    parameters: int | None
-    ranks: int
-    links: Mapping[LinkLevel, Link]
-    estimates: tuple[Estimate, ...]
-    notes: tuple[str, ...]
-
-
 def add_to(commands: Subparsers) -> None:
     """Add the subcommand and its options to `commands`."""
     parser = add_command(
@@ -94,9 +69,15 @@ def add_to(commands: Subparsers) -> None:
     )
     _add_gradient_options(parser)
     add = parser.add_argument
-    dtypes = tuple(costs.DTYPE_BYTES)
+    dtypes = tuple(costs.KNOWN["bytes_of_dtype"])
     add("--dtype", choices=dtypes, help="Dtype of a gradient (default: float32)")
-    add("--ranks", type=int, required=True, metavar="N", help="Number of ranks")
+    add(
+        "--ranks",
+        type=number_type(int, 2),
+        required=True,
+        metavar="N",
+        help="Number of ranks",
+    )
     add(
         "--hosts",
         type=costs.parse_counts,
@@ -137,11 +118,11 @@ def _add_gradient_options(parser: argparse.ArgumentParser) -> None:
     """Add the three options for the size of the gradients, of which exactly one is required."""
     group = parser.add_argument_group("gradients (one of these)")
     gradients = group.add_mutually_exclusive_group(required=True)
-    names = ", ".join(costs.PARAMETER_COUNT_BY_MODEL)
+    names = ", ".join(costs.KNOWN["parameters_of_model"])
     gradients.add_argument(
         "--model",
         type=str.lower,
-        choices=tuple(costs.PARAMETER_COUNT_BY_MODEL),
+        choices=tuple(costs.KNOWN["parameters_of_model"]),
         metavar="NAME",
         help=f"Gradients of {names}",
     )
@@ -168,73 +149,70 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("--want-efficiency needs --compute")
     if options.dtype and options.gradient_bytes:
         raise UsageError("--dtype: expected --model or --parameters, got --gradient-bytes")
-    if not 2 <= options.ranks <= costs.MAX_COUNT:
-        raise UsageError(f"--ranks: expected 2 or more, at most {costs.MAX_COUNT}")
     document = _estimate_methods(options)
-    if not document.estimates:
-        raise UsageError("; ".join(document.notes))
-    if options.json:
-        print(json.dumps(wire.to_json(document), indent=1))
-    else:
-        print("\n".join(_report_lines(document, options.compute)))
+    if not document["estimates"]:
+        raise UsageError("; ".join(document["notes"]))
+    print(json.dumps(document, indent=1) if options.json else _report_text(document, options))
     return 0
 
 
-def _estimate_methods(options: argparse.Namespace) -> EstimateDocument:
-    """Return the estimates of all methods on each number of hosts.
+def _estimate_methods(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the document that --json prints: gradients, links, and the estimates of all methods.
 
-    A method that needs a link without a rate is left out, and a note of the document says so.
-    Raises UsageError if a number of hosts does not divide the ranks.
+    The estimates are those of each method on each number of hosts, the shortest time of
+    communication first. The value of ``gradients`` is the name of the model. Without a model it is
+    ``parameters`` for --parameters, and ``gradients`` for --gradient-bytes. A method that needs a
+    link without a rate is left out, and a note of the document says so. Raises UsageError if a
+    number of hosts does not divide the ranks.
     """
     name, parameters, payload_bytes = "gradients", None, options.gradient_bytes
     if payload_bytes is None:
         name = options.model or "parameters"
-        parameters = options.parameters or costs.PARAMETER_COUNT_BY_MODEL[options.model]
-        payload_bytes = parameters * costs.DTYPE_BYTES[options.dtype or "float32"]
+        parameters = round(options.parameters or costs.KNOWN["parameters_of_model"][options.model])
+        payload_bytes = parameters * costs.KNOWN["bytes_of_dtype"][options.dtype or "float32"]
     links = {level: getattr(options, level.value) or options.bandwidth for level in LinkLevel}
     links = {level: link for level, link in links.items() if link is not None}
     estimates, notes = [], []
     for hosts in dict.fromkeys([1, *options.hosts]):
         missing: set[str] = set()
-        for method, cost_of in _cost_functions(options, hosts).items():
-            cost = cost_of(payload_bytes, options.ranks, hosts)
+        for method, cost in _cost_by_method(payload_bytes, hosts, options).items():
             missing |= {f"--{level}" for level in cost.flows if level not in links}
             if cost.flows.keys() <= links.keys():
                 estimates.append(_estimate_of_cost(method, hosts, cost, links, options))
         if missing:
             needs = f"{' and '.join(sorted(missing))} (or --bandwidth)"
             notes.append(f"methods left out on {plural(hosts, 'host')}: expected {needs}")
-    return EstimateDocument(
-        gradients=name,
-        payload_bytes=payload_bytes,
-        parameters=parameters,
-        ranks=options.ranks,
-        links=links,
-        estimates=tuple(sorted(estimates, key=lambda row: row.communication_s)),
-        notes=tuple(notes),
-    )
+    return {
+        "gradients": name,
+        "payload_bytes": payload_bytes,
+        "parameters": parameters,
+        "ranks": options.ranks,
+        "links": wire.to_json(links),
+        "estimates": wire.to_json(sorted(estimates, key=lambda row: row.communication_s)),
+        "notes": notes,
+    }
 
 
-def _cost_functions(options: argparse.Namespace, hosts: int) -> dict[str, Callable[..., Cost]]:
-    """Map the name of each method to a function that calculates the method's Cost.
+def _cost_by_method(
+    payload_bytes: float, hosts: int, options: argparse.Namespace
+) -> Mapping[str, Cost]:
+    """Map the name of each method to its Cost on a number of hosts.
 
-    Each function takes the size of the gradients in bytes, the number of ranks, and `hosts`, the
-    number of hosts. Raises UsageError if `hosts` does not divide the number of ranks.
+    Raises UsageError if `hosts` does not divide the number of ranks.
     """
-    ranks, servers = options.ranks, options.servers
+    ranks, shape = options.ranks, (payload_bytes, options.ranks, hosts)
     if ranks % hosts:
         raise UsageError(f"--hosts: expected a divisor of {ranks} ranks, got {hosts}")
-    methods: dict[str, Callable[..., Cost]] = {
-        "ring all-reduce": costs.ring_cost,
-        "naive ring all-reduce": costs.naive_ring_cost,
+    methods = {
+        "ring all-reduce": costs.ring_cost(*shape),
+        "naive ring all-reduce": costs.naive_ring_cost(*shape),
     }
-    for count in servers or (1, ranks):
-        if servers or count == 1:
-            name = f"parameter server, {count} dedicated"
-            methods[name] = functools.partial(costs.dedicated_servers_cost, servers=count)
+    for count in options.servers or (1, ranks):
+        name = f"parameter server, {count}"
+        if options.servers or count == 1:
+            methods[f"{name} dedicated"] = costs.dedicated_servers_cost(*shape, count)
         if count <= ranks:
-            name = f"parameter server, {count} beside workers"
-            methods[name] = functools.partial(costs.colocated_servers_cost, servers=count)
+            methods[f"{name} beside workers"] = costs.colocated_servers_cost(*shape, count)
     return methods
 
 
@@ -265,35 +243,35 @@ def _estimate_of_cost(
     )
 
 
-def _report_lines(document: EstimateDocument, compute_s: float | None) -> Iterator[str]:
-    """Yield the lines of the output as text: the inputs, a table of the estimates, and the notes.
-
-    `compute_s` is the time of a step without communication; None without --compute.
-    """
-    size = f"{_mb_text(document.payload_bytes)} MB of gradients"
-    yield f"{document.gradients}: {size}, {document.ranks} ranks; MB is 10^6 bytes"
-    if compute_s is not None:
-        yield f"computing: {seconds_text(compute_s)} a step"
-    for level, link in document.links.items():
-        latency = seconds_text(link.latency_s)
-        yield f"{level}: {link.bytes_per_s / 1e6:.6g} MB/s in each direction, {latency} a message"
+def _report_text(document: Mapping[str, Any], options: argparse.Namespace) -> str:
+    """Return the output as text: the inputs, a table of the estimates, and the notes."""
+    lines = [
+        f"{document['gradients']}: {_mb_text(document['payload_bytes'])} MB of gradients, "
+        f"{options.ranks} ranks; MB is 10^6 bytes"
+    ]
+    if options.compute is not None:
+        lines.append(f"computing: {seconds_text(options.compute)} a step")
+    for level, link in document["links"].items():
+        rate, latency = link["bytes_per_s"] / 1e6, seconds_text(link["latency_s"])
+        lines.append(f"{level}: {rate:.6g} MB/s in each direction, {latency} a message")
     table = Table(
         columns=(
-            Column("method", "method", width=34, left_aligned=True),
-            Column("hosts", "hosts", width=7),
-            Column("traffic_bytes", "MB a rank", text=_mb_text, width=11),
-            Column("communication_s", "communication", text=seconds_text, width=13),
-            Column("step_s", "step", text=seconds_text, width=10),
-            Column("efficiency", "efficiency", text="{:.4f}".format, width=10),
-            Column("needed_bytes_per_s", "needed MB/s", text=_mb_text, width=12),
-            Column("bottleneck", "bottleneck", left_aligned=True, gap=2),
+            Column("method", "method", left_aligned=True),
+            Column("hosts", "hosts"),
+            Column("traffic_bytes", "MB a rank", text=_mb_text),
+            Column("communication_s", "communication", text=seconds_text),
+            Column("step_s", "step", text=seconds_text),
+            Column("efficiency", "efficiency", text="{:.4f}".format),
+            Column("needed_bytes_per_s", "needed MB/s", text=_mb_text),
+            Column("bottleneck", "bottleneck", left_aligned=True),
         ),
-        rows=make_rows(wire.to_json(document.estimates)),
+        rows=make_rows(document["estimates"]),
         missing_text="-",
     )
-    yield from ("", *render("text", table), *(f"note: {note}" for note in document.notes))
+    lines += ["", *render("markdown", table), *(f"note: {note}" for note in document["notes"])]
+    return "\n".join(lines)
 
 
 def _mb_text(byte_count: float) -> str:
-    """Return a number of bytes in MB (10^6) with two decimals; below 1 MB with three digits."""
-    return f"{byte_count / 1e6:.2f}" if byte_count >= 1e6 else f"{byte_count / 1e6:.3g}"
+    """Return a number of bytes in MB (10^6) with six digits."""
+    return f"{byte_count / 1e6:.6g}"

@@ -13,9 +13,16 @@ from __future__ import annotations
 
 import argparse
 import enum
+import functools
 import re
+import tomllib
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from busbw.session.option import number_type
 
 
 class LinkLevel(enum.StrEnum):
@@ -181,24 +188,22 @@ def colocated_servers_cost(payload_bytes: float, ranks: int, hosts: int, servers
     of the gradients in all.
     """
     bytes_per_server, ranks_per_host = payload_bytes / servers, ranks // hosts
-    moved_bytes: dict[LinkLevel, float] = {}
+    # The bytes that links of a level push in each direction, from hosts with fewer or more servers.
+    pushed_bytes: dict[LinkLevel, list[float]] = defaultdict(list)
     for servers_of_host in {servers // hosts, -(-servers // hosts)}:
         held_bytes = servers_of_host * bytes_per_server
         if servers_of_host and ranks_per_host > 1:
             # A rank with a server pushes to the other servers of its host alone.
-            out_bytes = (
-                held_bytes if servers_of_host < ranks_per_host else held_bytes - bytes_per_server
-            )
-            busier_bytes = max(out_bytes, (ranks_per_host - 1) * bytes_per_server)
-            moved_bytes[LinkLevel.INTRA] = max(busier_bytes, moved_bytes.get(LinkLevel.INTRA, 0.0))
+            own_bytes = bytes_per_server * (servers_of_host == ranks_per_host)
+            into_server_bytes = (ranks_per_host - 1) * bytes_per_server
+            pushed_bytes[LinkLevel.INTRA] += [held_bytes - own_bytes, into_server_bytes]
         if hosts > 1:
             out_bytes = ranks_per_host * (payload_bytes - held_bytes)
-            busier_bytes = max(out_bytes, (ranks - ranks_per_host) * held_bytes)
-            moved_bytes[LinkLevel.INTER] = max(busier_bytes, moved_bytes.get(LinkLevel.INTER, 0.0))
+            pushed_bytes[LinkLevel.INTER] += [out_bytes, (ranks - ranks_per_host) * held_bytes]
     return Cost(
         flows={
-            level: Flow(message_count=2, moved_bytes=2 * push_bytes)
-            for level, push_bytes in moved_bytes.items()
+            level: Flow(message_count=2, moved_bytes=2 * max(directions_bytes))
+            for level, directions_bytes in pushed_bytes.items()
         },
         # The busiest rank pushes as a worker and answers as a server.
         sent_bytes=payload_bytes + (ranks - 2) * bytes_per_server,
@@ -206,133 +211,84 @@ def colocated_servers_cost(payload_bytes: float, ranks: int, hosts: int, servers
     )
 
 
-# The bytes of the gradient of one parameter.
-DTYPE_BYTES: Mapping[str, int] = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
-
-# The number of trained parameters of each model. Each trained parameter has a gradient.
-PARAMETER_COUNT_BY_MODEL: Mapping[str, int] = {
-    "resnet-50": 25_583_592,
-    "vgg-16": 138_357_544,
-    "resnext-110": 1_730_000,
-    "inception-bn": 10_525_000,
-    "seq2seq": 9_125_000,
-    "cnn-text-classification": 6_000_000,
-    "dssm": 1_500_000,
-    "wlm": 4_800_000,
-    "gpt-2": 1_557_611_200,
-    "llama-3-8b": 8_030_261_248,
-    "llama-3-70b": 70_553_706_496,
-    "mixtral-8x7b": 46_702_792_704,
-}
-
-# Rates in MB/s between machines and inside a machine, measured by the source for the first eight
-# models in the order of PARAMETER_COUNT_BY_MODEL.
-_INTER_MB_PER_S = (91.875, 233.0, 59.5, 145.875, 120.125, 60.75, 92.125, 10.375)
-_INTRA_MB_PER_S = (306.5, 427.75, 63.0, 1082.125, 181.125, 159.625, 65.625, 22.875)
-
-# Bytes per second in one direction. Vendors state the sum of both directions for NVLink, so half of
-# it is used.
-BYTES_PER_S_OF_LINK: Mapping[str, float] = {
-    "nvlink-1": 4 * 40e9 / 2,
-    "nvlink-2": 6 * 50e9 / 2,
-    "nvlink-3": 12 * 50e9 / 2,
-    "nvlink-2-cpu": 63 * 2.0**30,
-    "pcie-3": 16e9,
-    "upi": 31 * 2.0**30,
-    "x-bus": 31 * 2.0**30,
-    "10gbe": 1.25e9,
-    "1gbe": 125e6,
-    **{f"measured-intra-{i}": rate * 1e6 for i, rate in enumerate(_INTRA_MB_PER_S, 1)},
-    **{f"measured-inter-{i}": rate * 1e6 for i, rate in enumerate(_INTER_MB_PER_S, 1)},
-}
+# The models, dtypes, links and units that options can name, with their numbers.
+KNOWN: Mapping[str, Mapping[str, Any]] = tomllib.loads(
+    Path(__file__).with_name("known.toml").read_text(encoding="utf-8")
+)
 
 _QUANTITY_PATTERN = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)([A-Za-z/]*)", re.ASCII)
-_FACTOR_BY_DECIMAL_PREFIX = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-_FACTOR_BY_BINARY_PREFIX = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
-_BYTES_OF_UNIT = {
-    f"{prefix}B": factor
-    for prefix, factor in (_FACTOR_BY_DECIMAL_PREFIX | _FACTOR_BY_BINARY_PREFIX).items()
-}
-_BYTES_PER_S_OF_UNIT = {f"{unit}/s": factor for unit, factor in _BYTES_OF_UNIT.items()}
-_BYTES_PER_S_OF_UNIT |= {
-    f"{prefix}bit/s": factor / 8 for prefix, factor in _FACTOR_BY_DECIMAL_PREFIX.items()
-}
-_SECONDS_OF_UNIT = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
 # A larger number is a mistake, and products of such numbers would overflow.
 _MAX_NUMBER = 1e18
-MAX_COUNT = 1_000_000
 
 
 def _parse_quantity(
-    text: str, factors_by_unit: Mapping[str, float], description: str, minimum: float = 1e-12
+    text: str,
+    factors_by_unit: Mapping[str, float],
+    description: str,
+    minimum: float = 1e-12,
+    maximum: float = _MAX_NUMBER,
 ) -> float:
     """Parse a number with a unit, such as ``5us``, and return the number in the base unit.
 
     `factors_by_unit` maps each unit to its factor. Raises ArgumentTypeError for a text of another
-    form, an unknown unit, and a result below `minimum` or above 10^18. The message says that
+    form, an unknown unit, and a result below `minimum` or above `maximum`. The message says that
     `description` was expected.
     """
     match = _QUANTITY_PATTERN.fullmatch(text)
     value = float(match[1]) * factors_by_unit.get(match[2], -1.0) if match else -1.0
-    if not minimum <= value <= _MAX_NUMBER:
+    if not minimum <= value <= maximum:
         raise argparse.ArgumentTypeError(f"expected {description}, got {text[:60]!r}")
     return value
 
 
-def parse_parameters(text: str) -> int:
-    """Parse a number of parameters, such as ``138.36M``."""
-    return round(
-        _parse_quantity(
-            text, _FACTOR_BY_DECIMAL_PREFIX, "a number such as 25583592 or 138M", minimum=1
-        )
-    )
-
-
-def parse_size(text: str) -> float:
-    """Parse a size, such as ``553.36MB`` or ``25MiB``, as a number of bytes."""
-    return _parse_quantity(
-        text, _BYTES_OF_UNIT, "a size such as 553.36MB (10^6) or 25MiB (2^20)", minimum=1
-    )
-
-
-def parse_time(text: str) -> float:
-    """Parse a time, such as ``12ms``, as a number of seconds."""
-    return _parse_quantity(text, _SECONDS_OF_UNIT, "a time such as 0.55s, 12ms or 5us")
+# Functions that parse the values of options: a number such as ``138.36M``, a size such as ``25MiB``
+# in bytes, a time such as ``12ms`` in seconds, and an efficiency. Only a step without communication
+# has the efficiency 1.
+parse_parameters = functools.partial(
+    _parse_quantity,
+    factors_by_unit=KNOWN["counts_of_unit"],
+    description="a number such as 25583592 or 138M",
+    minimum=1,
+)
+parse_size = functools.partial(
+    _parse_quantity,
+    factors_by_unit=KNOWN["bytes_of_unit"],
+    description="a size such as 553.36MB (10^6) or 25MiB (2^20)",
+    minimum=1,
+)
+parse_time = functools.partial(
+    _parse_quantity,
+    factors_by_unit=KNOWN["seconds_of_unit"],
+    description="a time such as 0.55s, 12ms or 5us",
+)
+parse_efficiency = functools.partial(
+    _parse_quantity,
+    factors_by_unit={"": 1.0},
+    description="an efficiency below 1, such as 0.9",
+    minimum=1e-6,
+    maximum=1 - 1e-6,
+)
 
 
 def parse_link(text: str) -> Link:
     """Parse a link: a name or a rate and, optionally, a latency (else 0), as in ``125MB/s,5us``."""
     name, comma, latency = text.partition(",")
-    expected = f"a rate such as 125MB/s or 10Gbit/s, or a link of {', '.join(BYTES_PER_S_OF_LINK)}"
+    links = KNOWN["bytes_per_s_of_link"]
+    expected = f"a rate such as 125MB/s or 10Gbit/s, or a link of {', '.join(links)}"
+    latency_s = _parse_quantity(
+        latency if comma else "0s", KNOWN["seconds_of_unit"], "a latency such as 5us", minimum=0.0
+    )
     return Link(
         name=name,
-        bytes_per_s=BYTES_PER_S_OF_LINK.get(name.lower())
-        or _parse_quantity(name, _BYTES_PER_S_OF_UNIT, expected),
-        latency_s=_parse_quantity(latency, _SECONDS_OF_UNIT, "a latency such as 5us", minimum=0.0)
-        if comma
-        else 0.0,
+        bytes_per_s=links.get(name.lower())
+        or _parse_quantity(name, KNOWN["bytes_per_s_of_unit"], expected),
+        latency_s=latency_s,
     )
-
-
-def parse_efficiency(text: str) -> float:
-    """Parse a parallel efficiency above 0 and below 1, such as ``0.9``.
-
-    Raises ArgumentTypeError for other numbers. Only a step without communication has the
-    efficiency 1.
-    """
-    share = _parse_quantity(text, {"": 1.0}, "an efficiency such as 0.9", minimum=1e-6)
-    if share >= 1:
-        raise argparse.ArgumentTypeError(f"expected an efficiency below 1, got {text!r}")
-    return share
 
 
 def parse_counts(text: str) -> list[int]:
     """Parse a comma list of whole numbers above 0, such as ``2,4``; drop repeated numbers.
 
-    Raises ArgumentTypeError for other texts, and for a number above 1,000,000.
+    Raises ArgumentTypeError for other texts.
     """
-    numbers = [int(part) if re.fullmatch("[0-9]{1,7}", part) else 0 for part in text.split(",")]
-    if not all(1 <= number <= MAX_COUNT for number in numbers):
-        expected = f"whole numbers from 1 to {MAX_COUNT}, such as 2,4"
-        raise argparse.ArgumentTypeError(f"expected {expected}, got {text[:60]!r}")
-    return list(dict.fromkeys(numbers))
+    return list(dict.fromkeys(map(number_type(int, 1), text.split(","))))

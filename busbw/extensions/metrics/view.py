@@ -9,13 +9,11 @@ from __future__ import annotations
 import importlib.util
 import re
 
-from busbw.report.figures import CASE_LABELS, Figure, figure_values_for_documents, figures_of
+from busbw.report.figures import CASE_LABELS, Figure, figures_of
 from busbw.session.record import View
 from busbw.session.state import JudgedSession
 
-_PREFIX = "busbw"
-_FIRST_LINE = f"# HELP {_PREFIX}_session_failed "
-_LABELS = ("case", *CASE_LABELS)
+_LABELS = {"case": lambda verdict: verdict.spec.id, **CASE_LABELS}
 
 
 def metrics_view() -> View:
@@ -27,7 +25,7 @@ def metrics_view() -> View:
         raise ValueError("metrics need busbw[metrics]: python -m pip install 'busbw[metrics]'")
     return View(
         kind="earlier metrics of busbw",
-        recognizes_text=lambda text: text.startswith(_FIRST_LINE),
+        recognizes_text=lambda text: text.startswith("# HELP busbw_session_failed "),
         text=metrics_text,
     )
 
@@ -40,41 +38,53 @@ def metrics_text(judged_session: JudgedSession) -> str:
     from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
     registry, session_verdict = CollectorRegistry(), judged_session.session_verdict
-    verdicts, began = judged_session.verdicts.values(), judged_session.observations.began
+    gauges: dict[str, Gauge] = {}
 
-    def add_gauge(name: str, help_text: str, *labels: str) -> Gauge:
-        return Gauge(f"{_PREFIX}_{name}", help_text, labels, registry=registry)
+    def set_gauge(name: str, help_text: str, value: float, **labels: str) -> None:
+        if name not in gauges:
+            gauges[name] = Gauge(f"busbw_{name}", help_text, labels, registry=registry)
+        (gauges[name].labels(**labels) if labels else gauges[name]).set(value)
 
-    add_gauge("session_failed", "1 unless the session is PASS").set(session_verdict.failed)
-    outcomes = add_gauge("session_outcome", "1 for each outcome of the session", "outcome")
+    set_gauge("session_failed", "1 unless the session is PASS", session_verdict.failed)
     for outcome in session_verdict.outcomes:
-        outcomes.labels(outcome.value).set(1)
-    add_gauge("session_began_timestamp_seconds", "when the session began").set(began.timestamp())
-    failed = add_gauge("case_failed", "1 for a case that failed", *_LABELS)
-    has_wrong_value = add_gauge("case_wrong", "1 for a case with a wrong value", *_LABELS)
-    outcome_of = add_gauge("case_outcome", "1 for the outcome of the case", *_LABELS, "outcome")
-    figures = {figure.id: figure for verdict in verdicts for figure in figures_of(verdict)}
-    gauges = {
-        name: add_gauge(*_metric_name_and_help(figure), *_LABELS)
-        for name, figure in figures.items()
-        if figure.in_documents
-    }
-    for verdict in verdicts:
-        values = (label(verdict) for label in CASE_LABELS.values())
-        labels = [verdict.spec.id, *("" if value is None else str(value) for value in values)]
-        failed.labels(*labels).set(verdict.failed)
-        has_wrong_value.labels(*labels).set(verdict.has_wrong_result)
-        outcome_of.labels(*labels, verdict.outcome.value).set(1)
-        for name, value in figure_values_for_documents(verdict).items():
+        set_gauge("session_outcome", "1 for each outcome of the session", 1, outcome=outcome.value)
+    set_gauge(
+        "session_began_timestamp_seconds",
+        "when the session began",
+        judged_session.observations.began.timestamp(),
+    )
+    for verdict in judged_session.verdicts.values():
+        columns = {name: label(verdict) for name, label in _LABELS.items()}
+        labels = {name: "" if value is None else str(value) for name, value in columns.items()}
+        set_gauge(
+            "case_outcome",
+            "1 for the outcome of the case",
+            1,
+            **labels,
+            outcome=verdict.outcome.value,
+        )
+        values = {
+            "failed": ("1 for a case that failed", verdict.failed),
+            "wrong": ("1 for a case with a wrong value", verdict.has_wrong_result),
+            **{
+                _metric_name(figure): (
+                    f"the figure {figure.id} of the results",
+                    figure.compute(verdict),
+                )
+                for figure in figures_of(verdict)
+                if figure.in_documents
+            },
+        }
+        for name, (help_text, value) in values.items():
             if value is not None:
-                gauges[name].labels(*labels).set(value)
+                set_gauge(f"case_{name}", help_text, value, **labels)
     return generate_latest(registry).decode("utf-8")
 
 
-def _metric_name_and_help(figure: Figure) -> tuple[str, str]:
-    """Return the name of a figure's metric, without the prefix ``busbw_``, and a help text.
+def _metric_name(figure: Figure) -> str:
+    """Return the name of a figure's metric, without the prefix ``busbw_case_``.
 
     The name ends with the unit in full, such as ``_seconds``.
     """
     name = re.sub("_per_s$", "_per_second", figure.metric or figure.id)
-    return f"case_{re.sub('_s$', '_seconds', name)}", f"the figure {figure.id} of the results"
+    return re.sub("_s$", "_seconds", name)

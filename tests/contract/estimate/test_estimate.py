@@ -43,8 +43,8 @@ def test_estimate_reproduces_the_published_efficiency_of_four_machines_at_1_gbit
     assert ring["communication_s"] == pytest.approx(6.64, abs=0.005)
     assert ring["needed_bytes_per_s"] / 1e6 == pytest.approx(13582, abs=0.5)
     table = asked_here("estimate", *GIGABIT, "--want-efficiency=0.9").out
-    (line,) = (line for line in table.splitlines() if line.startswith("ring all-reduce"))
-    for text in ("830.04", "7.19 s", "0.0765", "13582.4", "intra: 125MB/s"):
+    (line,) = (line for line in table.splitlines() if line.startswith("| ring all-reduce"))
+    for text in ("830.04", "7.19 s", "0.0765", "13582.5", "intra: 125MB/s"):
         assert text in line
 
 
@@ -191,8 +191,8 @@ def test_the_estimate_command_ends_without_an_error_message_if_its_output_pipe_i
         ("expected a size", ["--gradient-bytes=5,3MB", *LINKED]),
         ("choose from 'resnet-50'", ["--model=gpt-17", *LINKED]),
         ("--dtype", ["--gradient-bytes=5MB", "--dtype=float16", *LINKED]),
-        ("2 or more", ["--parameters=3", "--ranks=1", "--bandwidth=1gbe"]),
-        ("at most 1000000", ["--parameters=3", f"--ranks={10**400}", "--bandwidth=1gbe"]),
+        ("number from 2 to", ["--parameters=3", "--ranks=1", "--bandwidth=1gbe"]),
+        ("to 10000000, got", ["--parameters=3", f"--ranks={10**400}", "--bandwidth=1gbe"]),
         ("required: --ranks", ["--parameters=3", "--bandwidth=1gbe"]),
         ("expected a divisor of 4", ["--parameters=3", *LINKED, "--hosts=3"]),
         ("from 1 to", ["--parameters=3", *LINKED, "--hosts=0"]),
