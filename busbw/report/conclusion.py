@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from busbw import wire
 from busbw.model.case import CaseSpec
@@ -27,6 +26,9 @@ from busbw.model.words import (
 
 from .figures import figures_of
 from .table import Column, Row, Table, TextLine, payload_span_text
+
+# A sentence or a heading, and the lines or the points of a list below it.
+Paragraph = tuple[str, Sequence[str]]
 
 BOLD = {"bold": True}
 RED = {"red": True, "bold": True}
@@ -235,25 +237,11 @@ def failed_case_lines(verdicts: Sequence[Verdict]) -> list[str]:
     return lines + ([f"and {plural(left_out, 'case')} more: see the tables"] if left_out else [])
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FailureLog:
-    """The details of a failure as lines of text, such as the end of a worker's log.
+def failure_logs(verdicts: Sequence[Verdict]) -> list[Paragraph]:
+    """Return the details of all failures, such as the end of a worker's log, as lines.
 
-    Attributes:
-        title: The id of the first case that failed with these details, and the number of further
-            cases.
-        lines: The details.
-
-    """
-
-    title: str
-    lines: tuple[str, ...]
-
-
-def failure_logs(verdicts: Sequence[Verdict]) -> list[FailureLog]:
-    """Return the details of all failures; cases with the same details share a FailureLog.
-
-    Failed cases without details, such as slower cases, are left out.
+    The heading of the lines has the id of the first case that failed with these details, and the
+    number of further cases. Failed cases without details, such as slower cases, are left out.
     """
     case_ids_by_details: dict[tuple[str, ...], list[str]] = {}
     for verdict in verdicts:
@@ -261,7 +249,7 @@ def failure_logs(verdicts: Sequence[Verdict]) -> list[FailureLog]:
         if verdict.failed and details:
             case_ids_by_details.setdefault(tuple(details), []).append(verdict.spec.id)
     return [
-        FailureLog(title=" ".join(shorten_list(case_ids, 1, "case")), lines=lines)
+        (" ".join(shorten_list(case_ids, 1, "case")), lines)
         for lines, case_ids in case_ids_by_details.items()
     ]
 

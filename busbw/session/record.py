@@ -12,7 +12,7 @@ from typing import Any
 from busbw import __version__, extensions, storage, wire
 from busbw.history.files import HistoryError, HistoryLine, append_lines, read_folder
 from busbw.history.texts import failing_since_texts
-from busbw.model.case import Case, CaseSpec, convert_to
+from busbw.model.case import CaseSpec, convert_to
 from busbw.model.field_types import moment_text
 from busbw.model.machine import EnvironmentKey
 from busbw.model.words import Outcome, plural
@@ -136,12 +136,10 @@ def append_to_history(judged_session: JudgedSession) -> JudgedSession:
     # A session has a random name, because two machines may begin sessions at the same moment.
     session, notes, failing_since = os.urandom(8).hex(), list[str](), list[str]()
     lines: dict[EnvironmentKey, list[HistoryLine]] = {}
-    failed: dict[Case, Outcome] = {}
+    failed = [verdict for verdict in judged_session.verdicts.values() if verdict.failed]
     for spec, job in measured_session.jobs.items():
         lines_of_machine = lines.setdefault(job.key, [])
         lines_of_machine += _history_lines(judged_session, measured_session, spec, session)
-        if judged_session.verdicts[spec].failed:
-            failed[job.case] = judged_session.verdicts[spec].outcome
     try:
         for key, lines_of_machine in lines.items():
             if lines_of_machine:

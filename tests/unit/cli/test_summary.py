@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from busbw.cli.summary import annotation_commands, markdown_summary
-from busbw.history.texts import failing_since_texts_of_verdicts, history_texts
+from busbw.history.texts import failing_since_texts, history_texts
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.words import FailureKind, Outcome
 from tests.helpers.history_lines import line
@@ -59,8 +59,8 @@ def test_the_summary_escapes_markup_in_names_and_reasons_and_logs() -> None:
         line(session="f" * 16, moment="2026-03-31T03:00:00Z", versions={HOSTILE: HOSTILE}),
     )
     texts = {HOSTILE: history_texts(machine)}
-    hostile = replace(session, environment=environment, name=HOSTILE)
-    text = markdown_summary(hostile, failing_since_texts_of_verdicts(verdicts, [machine]), texts)
+    hostile = replace(session, environment=environment)
+    text = markdown_summary(hostile, [*failing_since_texts(machine.lines, verdicts)], texts)
     assert text.count("img src") > 8
     assert not re.search(r"^[^\S\n]*::|##\[", text, re.MULTILINE)
     for row in _outside_of_logs(text):
@@ -74,7 +74,7 @@ def test_the_summary_prints_a_workflow_command_for_each_last_line_of_a_failed_se
     slow = verdict(4096, 6.0, **made.SLOW)
     bad = verdict(8192, 6.0, outcome=Outcome.FAILED, failed=True, text=HOSTILE)
     session = made.answered(slow, bad, text="50 % of\nit")
-    first, *lines = annotation_commands(session.verdicts, session.session_verdict)
+    first, *lines = annotation_commands(session.verdicts, session.session)
     assert lines == [
         "::error title=busbw::1 REGRESSED: jax 4K 1.50 x (limit 1.20 x)",
         "::error title=busbw::FAILED: 50 %25 of%0Ait",
@@ -83,4 +83,4 @@ def test_the_summary_prints_a_workflow_command_for_each_last_line_of_a_failed_se
         assert row.isprintable() and re.findall("^::|\n::", row) == ["::"]
     assert "%0A::error::m %250A%0A::set-output" in first
     fine = made.answered(verdict(4096, 6.0))
-    assert annotation_commands(fine.verdicts, fine.session_verdict) == []
+    assert annotation_commands(fine.verdicts, fine.session) == []
