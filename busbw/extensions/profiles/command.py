@@ -145,7 +145,7 @@ def run(options: argparse.Namespace) -> int:
     for problem in problems:
         print(problem, file=sys.stderr)
     document = {"schema_version": 3, "cells": cells, "problems": problems}
-    table = "\n".join(render("markdown", *bandwidth_tables(cells)))
+    table = "\n".join(render("text", *bandwidth_tables(cells)))
     print(json.dumps(document, indent=1) if options.json else table)
     return int(bool(problems))
 
@@ -361,15 +361,19 @@ def bandwidth_tables(cells: Iterable[dict[str, Any]]) -> Iterator[Table]:
             rates[cell["payload"]][cell["slice"]] = cell["algbw_gb_per_s"]
             counts[cell["slice"]] += len(cell["iterations"])
         names = sorted(counts, key=lambda name: (len(name), name))
-        columns = [Column(name, name, unit="GB/s", text="{:.4g}".format) for name in names]
+        columns = (
+            Column(name, f"{name} (GB/s)", text="{:.4g}".format, is_fitted_to_cells=True, gap=2)
+            for name in names
+        )
         yield Table(
             title=TextLine(
                 f"{kind}, algbw = payload / time, GB = 10^9 bytes\n"
                 "The time is the median over iterations of the slowest rank, without warm-ups."
             ),
-            columns=(Column("payload", "payload"), *columns),
+            columns=(Column("payload", "payload", is_fitted_to_cells=True), *columns),
             rows=make_rows(
                 {"payload": payload, **dict.fromkeys(names), **rates[payload]} for payload in rates
             ),
-            notes=(*(f"{name}: {counts[name]} iterations" for name in names), ""),
+            notes=tuple(f"{name}: {counts[name]} iterations" for name in names),
+            missing_text="-",
         )
