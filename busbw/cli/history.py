@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from busbw import storage
+from busbw import storage, wire
 from busbw.history.files import (
     HistoryError,
     machine_folders,
@@ -23,7 +23,7 @@ from busbw.history.files import (
 from busbw.history.levels import CaseHistory, MachineHistory, build_machine_history
 from busbw.judge.policy import POLICIES
 from busbw.model.words import Outcome, plural, seconds_text
-from busbw.report.reading import DocumentError, MeasuredSessionRecord, SessionRecord, read_results
+from busbw.report.results import Results, SessionDocument, read_results
 from busbw.report.table import Column, Row, Table, TextLine, render
 from busbw.session.option import UsageError, as_usage_error, parse_path
 
@@ -57,10 +57,10 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def read_session(path: Path) -> SessionRecord:
+def read_session(path: Path) -> SessionDocument:
     """Return the session in a file of `--results`. Raises UsageError if the file is not valid."""
-    with as_usage_error(DocumentError), as_usage_error(storage.InputError, where=f"{path}: "):
-        return read_results(storage.read(path), str(path))
+    with as_usage_error(storage.InputError, wire.WireError, where=f"{path}: "):
+        return read_results(storage.read(path))
 
 
 def read_machine_histories(
@@ -95,7 +95,7 @@ def select_machine_histories(
     baselines: Path,
     *,
     name: str | None = None,
-    sessions: Iterable[SessionRecord] = (),
+    sessions: Iterable[SessionDocument] = (),
 ) -> Sequence[MachineHistory]:
     """Return the histories of the machines that a command shows.
 
@@ -119,11 +119,7 @@ def select_machine_histories(
         raise UsageError("--machine: expected --history=DIR with it")
     if root is None:
         return ()
-    of_sessions = (
-        session.machine_folders
-        for session in sessions
-        if isinstance(session, MeasuredSessionRecord)
-    )
+    of_sessions = (session.machine_folders for session in sessions if isinstance(session, Results))
     names = {name} if name else set(itertools.chain(*of_sessions))
     with as_usage_error(HistoryError):
         machines = read_machine_histories(root, baselines, names or None)
@@ -189,17 +185,14 @@ def _cases_table(cases: Sequence[CaseHistory]) -> Table:
         # The name includes the protocol if a case has several.
         several = counts[history.series, history.case.name] > 1
         protocol = f" ({history.case.protocol})" if several else ""
-        ratio = (
-            history.newest_time_s / history.level_s
-            if history.newest_time_s and history.level_s
-            else None
-        )
+        newest_time_s = next(reversed(history.times_s.values()), None)
+        ratio = newest_time_s / history.level_s if newest_time_s and history.level_s else None
         cells = {
             "case": f"{history.case.name}{protocol}",
             "sessions": len(history.times_s),
             "level": history.level_s,
             "spread": history.relative_stddev,
-            "newest": history.newest_time_s,
+            "newest": newest_time_s,
             "ratio": ratio,
             "NOISY": history.outcome_counts.get(Outcome.NOISY, 0),
             "baseline": history.baseline_date or None,

@@ -14,8 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from busbw import wire
-from busbw.history.texts import failing_since_texts_of_verdicts, history_texts
-from busbw.report.reading import Paragraph, SessionRecord
+from busbw.history.texts import failing_since_texts, history_texts
+from busbw.report.conclusion import Paragraph
+from busbw.report.results import SessionDocument
 from busbw.report.table import render
 from busbw.session.option import parse_path
 
@@ -46,29 +47,30 @@ def run(options: argparse.Namespace) -> int:
     session = read_session(options.results)
     machines = select_machine_histories(options.history, options.baselines, sessions=[session])
     histories = {f"History of {machine.folder}": history_texts(machine) for machine in machines}
-    sys.stdout.write(
-        markdown_summary(
-            session, failing_since_texts_of_verdicts(session.verdicts, machines), histories
-        )
-    )
+    texts = [
+        text
+        for machine in machines
+        for text in failing_since_texts(machine.lines, session.verdicts)
+    ]
+    sys.stdout.write(markdown_summary(session, texts, histories))
     return 0
 
 
 def markdown_summary(
-    session: SessionRecord,
-    failing_since_texts: Sequence[str] = (),
+    session: SessionDocument,
+    texts_since_when: Sequence[str] = (),
     history_sections: Mapping[str, Iterable[Paragraph]] = {},
 ) -> str:
     """Return a session as Markdown: its verdict, failures, tables and facts.
 
     Args:
         session: The session, read from results.
-        failing_since_texts: Sentences that say since when cases fail.
+        texts_since_when: Sentences that say since when cases fail.
         history_sections: The paragraphs on the history of each machine, by heading.
 
     """
-    description = session.describe(failing_since_texts)
-    outcomes, text = ", ".join(session.session_verdict.outcomes), session.session_verdict.text
+    description = session.describe(texts_since_when)
+    outcomes, text = ", ".join(session.session.outcomes), session.session.text
     lines = [
         f"## {_escape_markdown(description.title)}",
         "",
@@ -76,8 +78,8 @@ def markdown_summary(
     ]
     for heading, paragraphs in {"What changed": description.changes, **history_sections}.items():
         lines += _section_lines(heading, paragraphs)
-    for log in description.logs:
-        lines += _folded_block(log.title, log.lines)
+    for title, log_lines in description.logs:
+        lines += _folded_block(title, log_lines)
     for table in description.tables:
         title = table.title.text if table.title else "All cases"
         lines += _folded_block(title, render("text", replace(table, title=None)))

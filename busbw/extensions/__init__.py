@@ -25,8 +25,8 @@ file of the extension. A module is imported only when its value is needed. The t
 - FIGURES: figures that replace the figures of times, by the name of an extra value of the verdict.
 - VIEWS: functions that return a View (`busbw.session.record`), by the name of the option that
   requests the file.
-- RESULTS: functions that read files of results of another kind, by the value of ``document`` in the
-  file.
+- RESULTS: classes of documents of results (SessionDocument in `busbw.report.results`) of other
+  kinds, by the value of ``document`` in the file.
 - NEEDS: the names of other extensions, not a table. If one of these extensions is missing, nothing
   of this extension is used.
 - WORKER_SERVICES: functions that make the state of a worker, by the name of the service

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from busbw.model.case import Case
 from busbw.model.verdict import Verdict
@@ -40,23 +40,23 @@ def measured_outcome(line: HistoryLine) -> Outcome | None:
     return _OUTCOME_BY_FAILURE.get(line.failure, Outcome.FAILED)
 
 
-def failing_since_texts(
-    lines: Sequence[HistoryLine], failed_outcomes: Mapping[Case, Outcome]
-) -> Iterator[str]:
-    """Yield texts that say since when cases have had the outcomes with which they fail.
+def failing_since_texts(lines: Sequence[HistoryLine], verdicts: Iterable[Verdict]) -> Iterator[str]:
+    """Yield texts that say since when the cases that failed in `verdicts` fail with their outcomes.
 
-    Cases with the same text share a line. Cases without a text are left out: the newest line of
-    the case has another outcome, or cannot be compared.
+    The texts also name the changes of the stacks with which the failures began. Cases with the same
+    text share a line. Cases without a text are left out: the newest line of the case has another
+    outcome, or cannot be compared.
 
     Args:
         lines: The lines of a machine, oldest first.
-        failed_outcomes: The outcome of each case that failed in the newest session.
+        verdicts: The verdicts of the newest session.
 
     """
     cases: dict[str, list[str]] = {}
-    for case, outcome in failed_outcomes.items():
-        text = _failing_text(case, outcome, lines)
-        cases.setdefault(text, []).append(case.name)
+    for verdict in verdicts:
+        if verdict.failed and verdict.case is not None:
+            text = _failing_text(verdict.case, verdict.outcome, lines)
+            cases.setdefault(text, []).append(verdict.case.name)
     cases.pop("", None)
     for text, names in cases.items():
         yield f"{', '.join(shorten_list(names, _MAX_NAMED_CASES, 'case'))}: {text}"
@@ -98,22 +98,6 @@ def _failing_text(case: Case, outcome: Outcome, lines: Sequence[HistoryLine]) ->
     changes = between[-1].setup_changes_since(between[0], series.framework) if between else ()
     changed = ", ".join(changes) or "nothing that is known"
     return f"{outcome.value} since {first:%Y-%m-%d} ({count}); changed there: {changed}"
-
-
-def failing_since_texts_of_verdicts(
-    verdicts: Iterable[Verdict], machines: Iterable[MachineHistory]
-) -> list[str]:
-    """Return texts that say since when the cases that failed in `verdicts` fail, by machine.
-
-    The texts also name the changes of the stacks with which the failures began. `verdicts` are the
-    verdicts of the newest session, which is the last in the history of each of `machines`.
-    """
-    failed = {
-        verdict.case: verdict.outcome
-        for verdict in verdicts
-        if verdict.failed and verdict.case is not None
-    }
-    return [text for machine in machines for text in failing_since_texts(machine.lines, failed)]
 
 
 def history_texts(machine: MachineHistory) -> Iterator[tuple[str, Sequence[str]]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from .case import Case, CaseSpec
 from .field_types import NotNegative, Positive
 from .launch import Failure
-from .words import FailureKind, Outcome, SessionOutcome
+from .words import Outcome, SessionOutcome
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -127,19 +127,9 @@ class Verdict:
     extra: Mapping[str, object] = field(default_factory=dict)
 
     @property
-    def has_wrong_result(self) -> bool:
-        """Whether the case failed because an element of its result was wrong."""
-        return self.failure is not None and self.failure.kind is FailureKind.WRONG_RESULT
-
-    @property
     def name(self) -> str:
         """The name of the case, or the id of `spec` if `case` is None."""
         return self.case.name if self.case is not None else self.spec.id
-
-    @property
-    def family_name(self) -> str:
-        """The name of the case's family, or the name of the framework if `case` is None."""
-        return self.case.family_name if self.case is not None else self.spec.framework
 
     @property
     def ceiling_share(self) -> float | None:

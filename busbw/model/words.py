@@ -83,19 +83,6 @@ class Placement(enum.StrEnum):
     OUT_OF_PLACE = "out_of_place"
 
 
-class InjectionKind(enum.StrEnum):
-    """The kind of loss that --inject causes on purpose, to test whether busbw detects the loss.
-
-    Attributes:
-        DELAY: Each collective has a busy loop on every rank.
-        MEMORY: The worker may use only a limited amount of memory.
-
-    """
-
-    DELAY = "delay"
-    MEMORY = "memory"
-
-
 class OutOfMemoryDetection(enum.StrEnum):
     """The way in which busbw noticed that a case ran out of memory.
 
@@ -112,35 +99,35 @@ class OutOfMemoryDetection(enum.StrEnum):
 
 
 class Outcome(enum.StrEnum):
-    """The outcome of a case, as tables and results name it.
+    """The outcome of a case, as tables and results name it; the worst outcomes come first.
 
     Attributes:
-        PASS: The case is not slower than its limit allows.
-        REGRESSED: The case is slower than its limit allows, as more launches confirmed.
-        IMPROVED: The case is faster than noise explains, or fits into memory now.
-        NOISY: The times vary too much for a decision.
-        NO_BASELINE: A time was measured, and no baseline exists.
+        FAILED: The case gave no correct result, for example after a crash.
+        COMPILE_ERROR: The compiler refuses the program (only from an extension).
         OUT_OF_MEMORY: The case needs more memory than is free.
+        REGRESSED: The case is slower than its limit allows, as more launches confirmed.
+        CHANGED: The program is compiled differently (only from an extension).
         INCOMPARABLE: The case was measured in another way than its baseline, or does not fit only
             because other programs use memory.
-        FAILED: The case gave no correct result, for example after a crash.
+        NO_BASELINE: A time was measured, and no baseline exists.
+        NOISY: The times vary too much for a decision.
         SKIPPED: The framework does not reach the device, or lacks the dtype.
-        CHANGED: The program is compiled differently (only from an extension).
-        COMPILE_ERROR: The compiler refuses the program (only from an extension).
+        IMPROVED: The case is faster than noise explains, or fits into memory now.
+        PASS: The case is not slower than its limit allows.
 
     """
 
-    PASS = "PASS"
-    REGRESSED = "REGRESSED"
-    IMPROVED = "IMPROVED"
-    NOISY = "NOISY"
-    NO_BASELINE = "NO_BASELINE"
-    OUT_OF_MEMORY = "OUT_OF_MEMORY"
-    INCOMPARABLE = "INCOMPARABLE"
     FAILED = "FAILED"
-    SKIPPED = "SKIPPED"
-    CHANGED = "CHANGED"
     COMPILE_ERROR = "COMPILE_ERROR"
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"
+    REGRESSED = "REGRESSED"
+    CHANGED = "CHANGED"
+    INCOMPARABLE = "INCOMPARABLE"
+    NO_BASELINE = "NO_BASELINE"
+    NOISY = "NOISY"
+    SKIPPED = "SKIPPED"
+    IMPROVED = "IMPROVED"
+    PASS = "PASS"
 
 
 class SessionOutcome(enum.StrEnum):
@@ -195,23 +182,34 @@ def payload_text(payload_bytes: int) -> str:
 
     A payload that is no multiple of 1024 is a number without a unit, such as ``1500``.
     """
-    if payload_bytes and payload_bytes % MIB == 0:
-        return f"{payload_bytes // MIB}M"
-    if payload_bytes and payload_bytes % KIB == 0:
-        return f"{payload_bytes // KIB}K"
+    for unit, size in (("M", MIB), ("K", KIB)):
+        if payload_bytes and payload_bytes % size == 0:
+            return f"{payload_bytes // size}{unit}"
     return str(payload_bytes)
 
 
-def parse_payload_text(text: str) -> int:
-    """Return the bytes of a payload that `payload_text` wrote as `text`.
+# A size of MB would be ambiguous: 10^6 bytes or 2^20.
+SIZE_GRAMMAR = "a whole number of bytes with K, M or G for 1024, 1024^2, 1024^3, and no B"
+_BYTES_PER_UNIT = {"": 1, "K": KIB, "M": MIB, "G": GIB}
+# A number of more digits would be larger than any memory.
+_SIZE_PATTERN = re.compile(r"([0-9]{1,15})([KMG]?)", re.IGNORECASE | re.ASCII)
 
-    Raises ValueError for another form, such as ``1024`` instead of ``1K``.
+
+def parse_payload(text: str) -> int:
+    """Return the bytes of a payload such as ``1K`` (1024), ``1G`` (2^30) or ``1536``.
+
+    Raises ValueError, which says which texts are accepted, for any other text and for zero.
     """
-    match = re.fullmatch("([0-9]{1,15})([KM]?)", text)
-    payload_bytes = int(match[1]) * {"K": KIB, "M": MIB}.get(match[2], 1) if match else 0
-    if not payload_bytes or payload_text(payload_bytes) != text:
-        raise ValueError(f"expected a size such as 4K, got {text[:60]!r}")
-    return payload_bytes
+    match = _SIZE_PATTERN.fullmatch(text.strip())
+    if match is None or int(match[1]) == 0:
+        raise ValueError(f"{text[:60]!r} is not a size; expected {SIZE_GRAMMAR}, such as 64K")
+    return int(match[1]) * _BYTES_PER_UNIT[match[2].upper()]
+
+
+def check_payload_text(text: str) -> None:
+    """Raise ValueError unless `text` is the only text that `payload_text` writes for its size."""
+    if payload_text(parse_payload(text)) != text:
+        raise ValueError(f"expected {payload_text(parse_payload(text))}, got {text[:60]!r}")
 
 
 def bytes_text(count: int, decimals: int = 1) -> str:
@@ -227,18 +225,10 @@ def bytes_text(count: int, decimals: int = 1) -> str:
 
 def seconds_text(seconds: float, digits: int = 4) -> str:
     """Return a duration as text in s, ms or us with `digits` significant digits: ``812.4 us``."""
-    for unit, size in (("s", 1.0), ("ms", 1e-3)):
-        if seconds >= size:
-            return f"{_rounded_text(seconds / size, digits)} {unit}"
-    return f"{_rounded_text(seconds / 1e-6, digits)} us"
-
-
-def _rounded_text(value: float, digits: int) -> str:
-    """Return `value` as text with `digits` significant digits, such as ``812.4``.
-
-    With two digits 1000 is ``1000``, not ``1e+03``.
-    """
-    return f"{float(f'{value:.{digits}g}'):g}"
+    units = (("s", 1.0), ("ms", 1e-3), ("us", 1e-6))
+    unit, size = next((pair for pair in units if seconds >= pair[1]), units[-1])
+    # With two digits 1000 is 1000, not 1e+03.
+    return f"{float(f'{seconds / size:.{digits}g}'):g} {unit}"
 
 
 def change_text(change: float) -> str:
@@ -260,8 +250,8 @@ def bandwidth_text(bytes_per_s: float) -> str:
     return f"{rate:.{decimals}f} GB/s"
 
 
-# A longer list would not fit on a line of a terminal, so it is shortened.
-_LIST_CHARACTERS = 110
+# An error message with a longer list would be hard to read.
+_MAX_LISTED_CHOICES = 8
 
 
 def wrong_choice_text(text: str, choices: Sequence[str]) -> str:
@@ -269,17 +259,6 @@ def wrong_choice_text(text: str, choices: Sequence[str]) -> str:
     return f"expected one of {choices_text(choices)}, got {text[:60]!r}"
 
 
-def choices_text(choices: Sequence[str], where: str = "--help") -> str:
-    """Return the accepted words, `choices`, as a comma list that fits on a line.
-
-    If the list is too long, it has the first words, and says that `where`, such as ``--help``,
-    lists the others.
-    """
-    text = ", ".join(choices)
-    if len(text) <= _LIST_CHARACTERS:
-        return text
-    first = list(choices)
-    while len(", ".join(first)) > _LIST_CHARACTERS / 2:
-        first.pop()
-    others = plural(len(choices) - len(first), "other")
-    return f"{', '.join(first)} and {others}, which {where} lists"
+def choices_text(choices: Sequence[str]) -> str:
+    """Return the accepted words, `choices`, as a comma list; a long list counts its last words."""
+    return ", ".join(shorten_list(choices, _MAX_LISTED_CHOICES, "word"))

@@ -82,8 +82,8 @@ def _section_lines(judged_session: JudgedSession, config: pytest.Config) -> Iter
     yield from itertools.chain.from_iterable(map(render_text, tables))
     yield from map(TextLine, explanations)
     yield from (TextLine(f"note: {note}", {"yellow": True}) for note in judged_session.notes)
-    for log in failure_logs(verdicts):
-        yield from map(TextLine, ("", f"{log.title}:", *(f"    {line}" for line in log.lines)))
+    for heading, lines in failure_logs(verdicts):
+        yield from map(TextLine, ("", f"{heading}:", *(f"    {line}" for line in lines)))
     yield from itertools.chain.from_iterable(map(render_text, judged_session.baseline_tables))
     yield TextLine("")
     count = sum(verdict.outcome is Outcome.NO_BASELINE for verdict in verdicts)

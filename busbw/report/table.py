@@ -1,4 +1,4 @@
-"""A table as a frozen value, with columns, rows and notes; its text, Markdown and CSV."""
+"""A table as a frozen value, with columns, rows and notes; its text and CSV."""
 
 from __future__ import annotations
 
@@ -53,10 +53,6 @@ class Column:
     is_fitted_to_cells: bool = False
     left_aligned: bool = False
     gap: int = 1
-
-    def align(self, cell: str, width: int) -> str:
-        """Return a cell padded with spaces to `width` characters."""
-        return cell.ljust(width) if self.left_aligned else cell.rjust(width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +130,7 @@ _NOTE_INDENT = " " * 10
 
 
 def render(format_name: str, *tables: Table) -> list[str]:
-    """Return the lines of tables in a format: ``text``, ``markdown`` or ``csv``."""
+    """Return the lines of tables in a format: ``text`` or ``csv``."""
     return [line.text for table in tables for line in RENDERERS[format_name](table)]
 
 
@@ -159,36 +155,10 @@ def render_text(table: Table) -> list[TextLine]:
 def _text_line(table: Table, cells: Sequence[str], widths: Sequence[int]) -> str:
     """Return the line of a row in plain text, given its cells and the widths of the columns."""
     aligned = [
-        " " * column.gap + column.align(cell, width)
+        " " * column.gap + (cell.ljust(width) if column.left_aligned else cell.rjust(width))
         for column, cell, width in zip(table.columns, cells, widths)
     ]
     return (" " * table.indent + "".join(aligned)[table.columns[0].gap :]).rstrip()
-
-
-def render_markdown(table: Table) -> list[TextLine]:
-    """Return the lines of a Markdown table, aligned so that its source is readable, too."""
-    heads = [f"{c.heading} ({c.unit})" if c.unit else c.heading for c in table.columns]
-    rows = [heads, *map(table.cells, table.rows)]
-    widths = [max(map(len, cells)) for cells in zip(*rows)]
-    aligned = (
-        [column.align(cell, width) for column, cell, width in zip(table.columns, cells, widths)]
-        for cells in rows
-    )
-    head, *body = [f"| {' | '.join(cells)} |" for cells in aligned]
-    lines = [table.title.text, ""] if table.title else []
-    dashes = ["-" * (width + 1) for width in widths]
-    ends = (
-        f":{dash}" if column.left_aligned else f"{dash}:"
-        for column, dash in zip(table.columns, dashes)
-    )
-    lines += [head, f"|{'|'.join(ends)}|", *body]
-    # A Markdown table cannot hold the notes of its rows.
-    row_notes = [
-        f"- {table.cells(row)[0]}: {note.text}" for row in table.rows for note in row.notes
-    ]
-    for notes in (row_notes, table.notes):
-        lines += ["", *notes] if notes else []
-    return [TextLine(line) for line in lines]
 
 
 def render_csv(table: Table) -> list[TextLine]:
@@ -214,7 +184,6 @@ def _csv_cell(value: object) -> object:
 
 
 RENDERERS: Mapping[str, Callable[[Table], list[TextLine]]] = {
-    "markdown": render_markdown,
     "csv": render_csv,
     "text": render_text,
 }

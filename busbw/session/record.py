@@ -136,11 +136,10 @@ def append_to_history(judged_session: JudgedSession) -> JudgedSession:
     # A session has a random name, because two machines may begin sessions at the same moment.
     session, notes, failing_since = os.urandom(8).hex(), list[str](), list[str]()
     lines: dict[EnvironmentKey, list[HistoryLine]] = {}
+    failed = [verdict for verdict in judged_session.verdicts.values() if verdict.failed]
     for spec, job in measured_session.jobs.items():
         lines_of_case = _history_lines(judged_session, measured_session, spec, session)
         lines.setdefault(job.key, []).extend(lines_of_case)
-    verdicts, jobs = judged_session.verdicts, measured_session.jobs
-    failed = {job.case: verdicts[s].outcome for s, job in jobs.items() if verdicts[s].failed}
     try:
         for key, lines_of_machine in lines.items():
             if lines_of_machine:

@@ -12,6 +12,7 @@ import functools
 import io
 import json
 import os
+import re
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,9 +39,9 @@ class Answer:
 
     @property
     def table(self) -> list[list[str]]:
-        """The cells of the table, with its head, without the line under that."""
-        rows = [line for line in self.out.splitlines() if line.startswith("|")]
-        return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows if " " in row]
+        """The cells of the tables, with their heads; two spaces or more are between two cells."""
+        rows = [re.split(" {2,}", line.strip()) for line in self.out.splitlines()]
+        return [cells for cells in rows if len(cells) > 1]
 
     def refuses(self, *words: str) -> None:
         """Check for a usage error with these words, before any other output."""

@@ -9,7 +9,6 @@ from typing import Any
 from busbw import __version__, wire
 from busbw.extensions.compiled.results import (
     CompiledResults,
-    CompiledSessionRecord,
     compiled_case_of,
 )
 from busbw.extensions.compiled.worker import (
@@ -24,7 +23,7 @@ from busbw.model.case import convert_to
 from busbw.model.field_types import moment_text
 from busbw.model.verdict import SessionVerdict
 from busbw.model.words import Outcome, SessionOutcome
-from busbw.report.reading import read_results
+from busbw.report.results import read_results
 from tests.helpers import build
 
 RELEASE = "libtpu 0.0.42"
@@ -94,8 +93,8 @@ def text(
     return json.dumps(wire.to_json(document))
 
 
-def session(*verdicts: CompiledVerdict, **changes: Any) -> CompiledSessionRecord:
+def session(*verdicts: CompiledVerdict, **changes: Any) -> CompiledResults:
     """Return the same, read back."""
-    document = read_results(text(*verdicts, **changes), "compiled.json")
-    assert isinstance(document, CompiledSessionRecord)
+    document = read_results(text(*verdicts, **changes))
+    assert isinstance(document, CompiledResults)
     return document

@@ -12,8 +12,7 @@ from busbw.model.case import CaseSpec, convert_to
 from busbw.model.field_types import moment_text
 from busbw.model.verdict import Ceiling, PublishedBandwidth, SessionVerdict, Verdict
 from busbw.model.words import Outcome, SessionOutcome
-from busbw.report.reading import MeasuredSessionRecord, read_results
-from busbw.report.results import Results, case_result
+from busbw.report.results import Results, case_result, read_results
 from tests.helpers import build
 
 SOURCE = "v2-8: a paper, 2019"
@@ -79,8 +78,8 @@ def document(
     return read
 
 
-def session(*verdicts: Verdict, name: str = "night.json", **changes: Any) -> MeasuredSessionRecord:
+def session(*verdicts: Verdict, **changes: Any) -> Results:
     """Build the document of a session, and read it back."""
-    results = read_results(json.dumps(document(*verdicts, **changes)), name)
-    assert isinstance(results, MeasuredSessionRecord)
+    results = read_results(json.dumps(document(*verdicts, **changes)))
+    assert isinstance(results, Results)
     return results

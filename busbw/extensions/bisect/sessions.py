@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from busbw import storage
+from busbw import storage, wire
 from busbw.driver.local import start_child
 from busbw.extensions.bisect.criterion import Criterion, SessionResult, Status
 from busbw.judge.paired import pair_launches
 from busbw.model.words import Outcome, plural
-from busbw.report.reading import DocumentError, MeasuredSessionRecord, read_results
+from busbw.report.results import Results, read_results
 from busbw.stats.launches import estimate_mean, log_ratio_of_samples
 
 # How long an interrupted session may take to remove its files.
@@ -201,28 +201,28 @@ class SessionRunner:
                 errors = [line for line in lines if line.startswith("ERROR")]
                 raise SessionError((errors or lines or ["the session printed nothing"])[-1])
             try:
-                results = read_results(storage.read(path), str(path))
-            except (DocumentError, storage.InputError) as error:
+                results = read_results(storage.read(path))
+            except (wire.WireError, storage.InputError) as error:
                 raise SessionError(str(error)) from error
         verdicts = {verdict.spec.id: verdict for verdict in results.verdicts}
-        if not isinstance(results, MeasuredSessionRecord):
+        if not isinstance(results, Results):
             return SessionResult(verdicts=verdicts)
-        measured = results.measurements.values()
+        measurements, references = results.measurements, results.references
         return SessionResult(
             verdicts=verdicts,
             log_ratios={
                 spec.id: [
                     log_ratio_of_samples(reference.samples_s, run.samples_s)
-                    for reference, run in pair_launches(
-                        results.references[spec].runs, measurement.runs
-                    )
+                    for reference, run in pair_launches(references[spec].runs, measurement.runs)
                 ]
-                for spec, measurement in results.measurements.items()
-                if spec in results.references
+                for spec, measurement in measurements.items()
+                if spec in references
             },
             # A launch measures all cases, so the case with the most launches shows their number.
-            launch_count=max((case.launches for case in measured), default=0),
-            failed_launch_count=max((len(case.failures) for case in measured), default=0),
+            launch_count=max((case.launches for case in measurements.values()), default=0),
+            failed_launch_count=max(
+                (len(case.failures) for case in measurements.values()), default=0
+            ),
         )
 
 

@@ -13,7 +13,7 @@ OPTIONS = {
     "compile_cache": "options:COMPILE_CACHE",
     "accept_compiled_changes": "options:ACCEPT_CHANGES",
 }
-RESULTS = {"busbw compiled results": "results:session_from"}
+RESULTS = {"busbw compiled results": "results:CompiledResults"}
 WORKER_SERVICES = {"compile": "worker:make_worker"}
 WORKER_OPERATIONS = {"compile": "worker:compile_case", "describe": "worker:describe_compiler"}
 NEEDS = ("program",)

@@ -12,20 +12,24 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from busbw import storage, wire
 from busbw.baselines import store
 from busbw.baselines.document import StoredFile, StoredLine, read_stored_file, stored_file_text
 from busbw.extensions.program.report import collectives_table
 from busbw.model.case import Case, CaseSpec, convert_to
-from busbw.model.field_types import Date, parse_moment
+from busbw.model.field_types import Date
 from busbw.model.launch import Failure
 from busbw.model.machine import EnvironmentKey
 from busbw.model.words import Outcome, bytes_text, payload_text
 from busbw.report.conclusion import BOLD, OUTCOMES_WITHOUT_REASON, verdict_markup
-from busbw.report.reading import SessionDescription, SessionRecord, check_collective
-from busbw.report.results import SessionDocument, abbreviate_homes
+from busbw.report.results import (
+    SessionDescription,
+    SessionDocument,
+    abbreviate_homes,
+    check_collective,
+)
 from busbw.report.session import ChangeRow
 from busbw.report.table import Column, Row, Table, TextLine, attributes_or_none
 from busbw.session.record import common_result_fields
@@ -252,6 +256,18 @@ class CompiledCaseRecord:
     notes: tuple[str, ...]
     program: CompiledComparison
 
+    def validate(self) -> None:
+        """Raise ValueError if the case or its stored program has an impossible collective."""
+        baseline = self.program.baseline
+        check_collective(self.case)
+        check_collective(baseline.case if baseline else None, "program.baseline.case")
+
+    @property
+    def verdict(self) -> CompiledVerdict:
+        """The verdict on the case."""
+        spec = convert_to(CompileSpec, self.spec, topology=self.topology, compiler=self.compiler)
+        return convert_to(CompiledVerdict, self, spec=spec)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompiledResults(SessionDocument):
@@ -267,6 +283,25 @@ class CompiledResults(SessionDocument):
     document: str = RESULTS_DOCUMENT
     compilers: tuple[Compiler, ...]
     cases: tuple[CompiledCaseRecord, ...]
+
+    @property
+    def verdicts(self) -> tuple[CompiledVerdict, ...]:
+        return tuple(case.verdict for case in self.cases)
+
+    def describe_session(self) -> SessionDescription:
+        """Return the title, the facts and the tables of the session, for a summary or a page."""
+        topologies = dict.fromkeys(case.topology for case in self.cases)
+        releases = dict.fromkeys(compiler.release for compiler in self.compilers)
+        return SessionDescription(
+            title="Collectives as they are compiled",
+            facts={
+                "topologies": ", ".join(topologies),
+                "compilers": ", ".join(filter(None, releases)),
+                "began": self.began_text,
+                "host": self.host,
+            },
+            tables=compiled_tables(self.verdicts),
+        )
 
 
 def results_json(judged_session: JudgedSession) -> str:
@@ -306,78 +341,3 @@ def compiled_case_of(verdict: CompiledVerdict) -> CompiledCaseRecord:
         topology=verdict.spec.topology,
         compiler=verdict.spec.compiler,
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class CompiledSessionRecord(SessionRecord):
-    """A session that compiled and measured nothing, as it was read from a document.
-
-    Attributes:
-        host: The name of the host that ran the session.
-        compilers: A Compiler for each topology and each compiler label.
-        verdicts: The verdicts on the cases.
-
-    """
-
-    host: str
-    compilers: tuple[Compiler, ...]
-    verdicts: tuple[CompiledVerdict, ...]
-
-    def describe_session(self) -> SessionDescription:
-        """Return the title, the facts and the tables of the session, for a summary or a page."""
-        topologies = dict.fromkeys(verdict.spec.topology for verdict in self.verdicts)
-        releases = dict.fromkeys(compiler.release for compiler in self.compilers)
-        return SessionDescription(
-            title="Collectives as they are compiled",
-            facts={
-                "topologies": ", ".join(topologies),
-                "compilers": ", ".join(filter(None, releases)),
-                "began": f"{self.began:%Y-%m-%d %H:%M} UTC",
-                "host": self.host,
-                "file": PurePath(self.name).name,
-            },
-            tables=compiled_tables(self.verdicts),
-        )
-
-
-def session_from(document: object, name: str) -> CompiledSessionRecord:
-    """Return the session that is stored in `document`, the parsed JSON of a results file.
-
-    `name` is the path of the file. Raises WireError if the document is not a valid document of a
-    session with --topology.
-    """
-    wire.check_document(document, RESULTS_DOCUMENT, "record it again with --results")
-    results = wire.from_json(CompiledResults, document, "document")
-    return convert_to(
-        CompiledSessionRecord,
-        results,
-        name=name,
-        began=parse_moment(results.began),
-        session_verdict=results.session,
-        verdicts=tuple(
-            _verdict_from(compiled_case, f"cases[{index}]")
-            for index, compiled_case in enumerate(results.cases)
-        ),
-    )
-
-
-def _verdict_from(compiled_case: CompiledCaseRecord, location: str) -> CompiledVerdict:
-    """Return the verdict that a case of the results document contains.
-
-    Raises WireError if the case is not valid. The message contains `location`, the place of the
-    case in the document, such as ``cases[0]``.
-    """
-    verdict = convert_to(
-        CompiledVerdict,
-        compiled_case,
-        spec=convert_to(
-            CompileSpec,
-            compiled_case.spec,
-            topology=compiled_case.topology,
-            compiler=compiled_case.compiler,
-        ),
-    )
-    baseline = compiled_case.program.baseline
-    check_collective(compiled_case.case, f"{location}.case")
-    check_collective(baseline.case if baseline else None, f"{location}.program.baseline.case")
-    return verdict

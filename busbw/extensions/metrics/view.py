@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import re
 
+from busbw.model.words import FailureKind
 from busbw.report.figures import CASE_LABELS, Figure, figures_of
 from busbw.session.record import View
 from busbw.session.state import JudgedSession
@@ -63,9 +64,11 @@ def metrics_text(judged_session: JudgedSession) -> str:
             **labels,
             outcome=verdict.outcome.value,
         )
+        failure_kind = verdict.failure.kind if verdict.failure is not None else None
+        is_wrong = failure_kind is FailureKind.WRONG_RESULT
         values = {
             "failed": ("1 for a case that failed", verdict.failed),
-            "wrong": ("1 for a case with a wrong value", verdict.has_wrong_result),
+            "wrong": ("1 for a case with a wrong value", is_wrong),
             **{
                 _metric_name(figure): (
                     f"the figure {figure.id} of the results",

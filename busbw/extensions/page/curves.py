@@ -5,15 +5,13 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
 from typing import Any
 
 from busbw import metrics
 from busbw.baselines.store import PublishedTable
-from busbw.model.field_types import moment_text
 from busbw.model.verdict import LaunchTimeSummary, Verdict
-from busbw.model.words import Outcome, plural
-from busbw.report.reading import MeasuredSessionRecord
+from busbw.model.words import Outcome, parse_payload, plural
+from busbw.report.results import Results
 
 from .charts import Chart, ChartRow, CurveChart
 
@@ -35,7 +33,7 @@ class MeasuredCurve:
     The verdict on the smallest payload is the first of `verdicts`.
     """
 
-    session: MeasuredSessionRecord
+    session: Results
     verdicts: tuple[Verdict, ...]
 
     @property
@@ -44,7 +42,7 @@ class MeasuredCurve:
         return self.verdicts[0].case
 
 
-def curves_of(session: MeasuredSessionRecord) -> list[MeasuredCurve]:
+def curves_of(session: Results) -> list[MeasuredCurve]:
     """Return the curves of a session, first those with a failed case.
 
     A verdict without a case, such as on a case that could not be resolved, is left out.
@@ -71,6 +69,7 @@ def _label_parts(curve: MeasuredCurve) -> list[str]:
     be empty.
     """
     case, session, environment = curve.case, curve.session, curve.session.environment
+    version = environment.versions.get(case.framework, {}).get(case.framework, "")
     return [
         f"{case.framework} {case.strategy}",
         case.collective.replace("_", "-"),
@@ -84,12 +83,10 @@ def _label_parts(curve: MeasuredCurve) -> list[str]:
         f"{case.protocol.clock.value} clock",
         plural(environment.key.processes, "process"),
         environment.host and f"on {environment.host}",
-        session.version(case.framework),
-        f"{session.began:%Y-%m-%d}",
-        moment_text(session.began),
+        version and f"{case.framework} {version}",
+        session.began[: len("2026-01-31")],
+        session.began,
         environment.commit[:12],
-        PurePath(session.name).name,
-        session.name,
     ]
 
 
@@ -279,7 +276,7 @@ def launch_charts(curves: Sequence[MeasuredCurve]) -> Iterator[CurveChart]:
         )
 
 
-def session_charts(session: MeasuredSessionRecord) -> dict[str, list[Chart]]:
+def session_charts(session: Results) -> dict[str, list[Chart]]:
     """Return the charts of a session by the heading of their section.
 
     A chart has at most three curves. Only 36 curves of a session are shown, those with a failed
@@ -314,17 +311,16 @@ def published_chart(tables: Sequence[PublishedTable]) -> CurveChart:
         rows=[
             {
                 "series": f"{table.slice} ({table.ranks} ranks)",
-                "x": cell.payload_bytes,
-                "y": cell.algbw_gb_per_s
-                and cell.algbw_gb_per_s * metrics.bus_factor_of(table.collective, table.ranks),
+                "x": parse_payload(payload),
+                "y": algbw and algbw * metrics.bus_factor_of(table.collective, table.ranks),
                 "remark": "OUT_OF_MEMORY"
-                if cell.algbw_gb_per_s is None
+                if algbw is None
                 else "doubtful"
-                if cell.doubt
+                if payload in table.doubts
                 else None,
             }
             for table in ordered
-            for cell in sorted(table.entries, key=lambda cell: cell.payload_bytes)
+            for payload, algbw in table.algbw_gb_per_s.items()
         ],
         headings={**_CURVE_HEADINGS, "y": _BUSBW_HEADING, "remark": "remark"},
         has_log_scale=True,

@@ -32,7 +32,7 @@ from busbw.extensions.page.charts import (
 from busbw.extensions.page.curves import bandwidth_chart, curves_of, published_chart
 from busbw.extensions.page.history import case_history_chart, heat_map
 from busbw.model.words import wrong_choice_text
-from busbw.report.reading import MeasuredSessionRecord
+from busbw.report.results import Results
 from busbw.session.command_line import shipped_folder
 from busbw.session.option import UsageError, as_usage_error, parse_path, parse_text
 
@@ -133,7 +133,7 @@ def _requested_chart(options: argparse.Namespace, tables: Sequence[Path]) -> Cha
         with as_usage_error(BaselineError):
             return published_chart([read_published(path) for path in tables])
     sessions = [read_session(path) for path in options.results]
-    measured = [session for session in sessions if isinstance(session, MeasuredSessionRecord)]
+    measured = [session for session in sessions if isinstance(session, Results)]
     # The sessions may have no bandwidth, or too many curves.
     with as_usage_error(ValueError, where=f"{', '.join(map(str, options.results))}: "):
         return bandwidth_chart([curve for session in measured for curve in curves_of(session)])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
@@ -25,16 +26,10 @@ from busbw.cli import (
 from busbw.cli.history import read_machine_histories, read_session, select_machine_histories
 from busbw.history.files import HistoryError
 from busbw.history.levels import MachineHistory
-from busbw.history.texts import failing_since_texts_of_verdicts, history_texts
+from busbw.history.texts import failing_since_texts, history_texts
 from busbw.model.words import plural
-from busbw.report.reading import (
-    DocumentError,
-    MeasuredSessionRecord,
-    Paragraph,
-    SessionDescription,
-    SessionRecord,
-    session_of_document,
-)
+from busbw.report.conclusion import Paragraph
+from busbw.report.results import Results, SessionDescription, SessionDocument, read_results
 from busbw.report.table import Table
 from busbw.session.option import UsageError, as_usage_error, parse_path
 from busbw.session.record import View, results_document
@@ -121,17 +116,14 @@ def page_text(judged_session: JudgedSession) -> str:
     options, measured_session = judged_session.options, judged_session.observations
     jobs = measured_session.jobs.values() if isinstance(measured_session, MeasuredSession) else ()
     folders = {str(job.key.folder) for job in jobs}
-    with as_usage_error(HistoryError, DocumentError, DrawingError):
+    with as_usage_error(HistoryError, DrawingError):
         machines = (
             read_machine_histories(options.history, options.baselines, folders)
             if options.history and folders
             else []
         )
-        return render_html(
-            make_page(
-                [session_of_document(results_document(judged_session), "this session")], machines
-            )
-        )
+        results = read_results(json.dumps(results_document(judged_session)))
+        return render_html(make_page([results], machines))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -172,7 +164,7 @@ class Page:
     chapters: Sequence[Chapter]
 
 
-def make_page(sessions: Sequence[SessionRecord], machines: Sequence[MachineHistory] = ()) -> Page:
+def make_page(sessions: Sequence[SessionDocument], machines: Sequence[MachineHistory] = ()) -> Page:
     """Return the page that shows `sessions` and the histories of `machines`.
 
     A single session is a single chapter that includes the histories. Otherwise the histories are in
@@ -194,10 +186,16 @@ def make_page(sessions: Sequence[SessionRecord], machines: Sequence[MachineHisto
     )
 
 
-def _session_chapter(session: SessionRecord, machines: Sequence[MachineHistory]) -> Chapter:
+def _session_chapter(session: SessionDocument, machines: Sequence[MachineHistory]) -> Chapter:
     """Return the chapter of a session; `machines` say since when its failed cases fail."""
-    description = session.describe(failing_since_texts_of_verdicts(session.verdicts, machines))
-    charts = curves.session_charts(session) if isinstance(session, MeasuredSessionRecord) else {}
+    description = session.describe(
+        [
+            text
+            for machine in machines
+            for text in failing_since_texts(machine.lines, session.verdicts)
+        ]
+    )
+    charts = curves.session_charts(session) if isinstance(session, Results) else {}
     cases = Section(
         heading="Cases",
         paragraphs=[(note, ()) for note in description.notes],
@@ -210,16 +208,16 @@ def _session_chapter(session: SessionRecord, machines: Sequence[MachineHistory])
             *(Section(heading=name, charts=drawn) for name, drawn in charts.items() if drawn),
             cases,
         ],
-        began_text=f"{session.began:%Y-%m-%d %H:%M} UTC",
+        began_text=session.began_text,
     )
 
 
-def _joint_bandwidth_section(sessions: Sequence[SessionRecord]) -> Iterator[Section]:
+def _joint_bandwidth_section(sessions: Sequence[SessionDocument]) -> Iterator[Section]:
     """Yield a section with a chart of the bandwidths of all sessions.
 
     Yields nothing if the sessions have no bandwidth, or too many curves for a chart.
     """
-    measured = [session for session in sessions if isinstance(session, MeasuredSessionRecord)]
+    measured = [session for session in sessions if isinstance(session, Results)]
     all_curves = [curve for session in measured for curve in curves.curves_of(session)]
     try:
         chart = curves.bandwidth_chart(all_curves)

@@ -23,6 +23,7 @@ from typing import Any
 from busbw import metrics
 from busbw.cli import Subparsers, add_command
 from busbw.collectives import COLLECTIVES
+from busbw.model import words
 from busbw.model.field_types import SHORTEST_S
 from busbw.model.words import MIB, payload_text
 from busbw.report.table import Column, Table, TextLine, make_rows, render
@@ -145,8 +146,8 @@ def run(options: argparse.Namespace) -> int:
     for problem in problems:
         print(problem, file=sys.stderr)
     document = {"schema_version": 3, "cells": cells, "problems": problems}
-    tables = render("markdown", *bandwidth_tables(cells))
-    print(json.dumps(document, indent=1) if options.json else "\n".join(tables))
+    table = "\n".join(render("text", *bandwidth_tables(cells)))
+    print(json.dumps(document, indent=1) if options.json else table)
     return int(bool(problems))
 
 
@@ -301,7 +302,7 @@ def _cell_key(
     payload_bytes = collective.payload_bytes or options.payload
     if payload_match and not payload_bytes:
         payload_bytes = (
-            metrics.parse_payload(payload_match["payload"] or "")
+            words.parse_payload(payload_match["payload"] or "")
             if options.payload_from
             else MIB * int(payload_match["mib"] or 0) or MIB // int(payload_match["divisor"])
         )
@@ -362,13 +363,17 @@ def bandwidth_tables(cells: Iterable[dict[str, Any]]) -> Iterator[Table]:
             rows[cell["payload"]][cell["slice"]] = cell["algbw_gb_per_s"]
             counts[cell["slice"]] += len(cell["iterations"])
         names = sorted(counts, key=lambda name: (len(name), name))
-        columns = [Column(name, name, unit="GB/s", text="{:.4g}".format) for name in names]
+        columns = (
+            Column(name, f"{name} (GB/s)", text="{:.4g}".format, is_fitted_to_cells=True, gap=2)
+            for name in names
+        )
         yield Table(
             title=TextLine(
                 f"{kind}, algbw = payload / time, GB = 10^9 bytes\n"
                 "The time is the median over iterations of the slowest rank, without warm-ups."
             ),
-            columns=(Column("payload", "payload"), *columns),
-            rows=make_rows(rows.values()),
-            notes=(*(f"{name}: {counts[name]} iterations" for name in names), ""),
+            columns=(Column("payload", "payload", is_fitted_to_cells=True), *columns),
+            rows=make_rows({**dict.fromkeys(names), **row} for row in rows.values()),
+            notes=tuple(f"{name}: {counts[name]} iterations" for name in names),
+            missing_text="-",
         )

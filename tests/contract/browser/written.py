@@ -14,7 +14,7 @@ from busbw.extensions.page.page import Page, make_page, render_html
 from busbw.history.files import AcknowledgedChange
 from busbw.history.levels import build_machine_history
 from busbw.model.words import Outcome
-from busbw.report.reading import read_results
+from busbw.report.results import read_results
 from tests.helpers import build, recorded_sessions
 from tests.helpers.results_files import session, verdict
 from tests.unit.extensions.page import made
@@ -39,7 +39,7 @@ def _recorded() -> Page:
             len(recorded["cases"]),
         ),
     )
-    return make_page([read_results(json.dumps(longest), "recorded.json")])
+    return make_page([read_results(json.dumps(longest))])
 
 
 def _hostile() -> Page:

@@ -19,7 +19,7 @@ from busbw import metrics
 from busbw.extensions.page.charts import draw_svg
 from busbw.extensions.page.curves import bandwidth_chart, curves_of
 from busbw.report.conclusion import conclusion_lines, verdict_tables
-from busbw.report.reading import MeasuredSessionRecord, session_of_document
+from busbw.report.results import Results, read_results
 from busbw.report.table import render
 from tests.contract.docs.pages import ROOT
 from tests.helpers.recorded_sessions import Recorded, sessions
@@ -32,14 +32,14 @@ _PAYLOADS = metrics.parse_payloads("64K:16M:4")
 _FORM = "in turn on a CPU 1"
 
 
-def example() -> MeasuredSessionRecord:
+def example() -> Results:
     """Return the recorded session as it is judged today."""
     recording = json.loads(gzip.decompress(_RECORDING.read_bytes()))
     (form,) = (recorded for recorded in sessions() if recorded.name == _FORM)
     with tempfile.TemporaryDirectory() as folder:
         document = results(_filled(form, recording), Path(folder))
-    session = session_of_document({**document, "began": recording["recorded"]}, "README")
-    assert isinstance(session, MeasuredSessionRecord)
+    session = read_results(json.dumps({**document, "began": recording["recorded"]}))
+    assert isinstance(session, Results)
     return session
 
 
@@ -68,16 +68,15 @@ def _filled(form: Recorded, recording: dict[str, Any]) -> Recorded:
     return replace(form, inputs=inputs, results=document)
 
 
-def lines(session: MeasuredSessionRecord) -> list[str]:
+def lines(session: Results) -> list[str]:
     """Return the letters, the table and the answer of the session, as a terminal shows them."""
-    assert session.session_verdict is not None
     return [
         *render("text", *verdict_tables(session.verdicts)),
-        *(line.text for line in conclusion_lines(session.verdicts, session.session_verdict)),
+        *(line.text for line in conclusion_lines(session.verdicts, session.session)),
     ]
 
 
-def picture(session: MeasuredSessionRecord) -> str:
+def picture(session: Results) -> str:
     """Return what `busbw figure` draws of the session."""
     return draw_svg(bandwidth_chart(curves_of(session)))
 

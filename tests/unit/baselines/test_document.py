@@ -71,9 +71,9 @@ def test_a_baseline_file_keeps_two_sessions_of_the_same_second_separate(
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("", ":1:1: not JSON"),
-        ('{\n  "version": 1,\n  "entries": [,]\n}', ":3:15: not JSON"),
-        ('{"version": 1', ":1:14: not JSON"),
+        ("", ": 1:1: not JSON"),
+        ('{\n  "version": 1,\n  "entries": [,]\n}', ": 3:15: not JSON"),
+        ('{"version": 1', ": 1:14: not JSON"),
         ('{"version": 1, "version": 1}', ": the key 'version' occurs twice"),
         ("[]", ": document: expected an object, got []"),
         ("null", ": document: expected an object, got None"),
@@ -133,8 +133,8 @@ TIMES = r"entries\[0\]\.times_us"
         ({"memory_limit_bytes": 1}, r"entries\[0\]\.memory_limit_bytes: expected only where"),
         ({"memory_limit_bytes": 0}, r"entries\[0\]\.memory_limit_bytes: expected 1 or more"),
         ({"needed_bytes": -1}, r"entries\[0\]\.needed_bytes: expected 0 or more, got -1"),
-        ({"payload": "4096"}, r"entries\[0\]\.payload: expected a size such as 4K, got '4096'"),
-        ({"payload": "0"}, r"entries\[0\]\.payload: expected a size such as 4K, got '0'"),
+        ({"payload": "4096"}, r"entries\[0\]\.payload: expected 4K, got '4096'"),
+        ({"payload": "0"}, r"entries\[0\]\.payload: '0' is not a size"),
         ({"payload": 4096}, r"entries\[0\]\.payload: expected a string"),
         ({"axes": "x"}, r"entries\[0\]\.axes: expected none without a mesh"),
         ({"speed": 1}, r"entries\[0\]\.speed: unknown key; accepted are payload"),

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from busbw.history.files import HistoryLine
-from busbw.history.levels import build_machine_history
-from busbw.history.texts import failing_since_texts, failing_since_texts_of_verdicts
+from busbw.history.texts import failing_since_texts
 from busbw.model.words import DeviceClass, Outcome, SessionOutcome
 from tests.helpers import build
 
@@ -31,9 +30,7 @@ def test_the_text_of_a_failing_case_names_a_flag_that_was_set_minutes_before() -
     ]
     name = "jax.all_reduce.psum.float32.4K"
     text = f"{name}: REGRESSED since 2026-01-31 (2 sessions); changed there: XLA_FLAGS none -> --x"
-    assert list(failing_since_texts(lines, {build.case(): Outcome.REGRESSED})) == [text]
-    assert list(failing_since_texts(lines[:2], {build.case(): Outcome.REGRESSED})) == []
-    machines = [build_machine_history("amd-epyc/4r", lines)]
-    for failed, texts in ((True, [text]), (False, [])):
-        verdicts = [build.verdict(Outcome.REGRESSED, failed=failed)]
-        assert failing_since_texts_of_verdicts(verdicts, machines) == texts
+    failed = [build.verdict(Outcome.REGRESSED, failed=True)]
+    assert list(failing_since_texts(lines, failed)) == [text]
+    assert list(failing_since_texts(lines[:2], failed)) == []
+    assert list(failing_since_texts(lines, [build.verdict(Outcome.REGRESSED)])) == []

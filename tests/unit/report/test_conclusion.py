@@ -51,8 +51,8 @@ SIX = "4K 5.00 x (limit 2.00 x), and 2 cases more"
                 "4K 1.040 x (limit 1.020 x)"
             ],
         ),
-        # What cases of several frameworks have in common is not left out.
-        ([OTHER, _slow(KIB, 3.0)], ["1 REGRESSED: jax float32 1K 3.00 x (limit 2.00 x)"]),
+        # The label of a case does not depend on the other cases.
+        ([OTHER, _slow(KIB, 3.0)], ["1 REGRESSED: jax 1K 3.00 x (limit 2.00 x)"]),
         # The worst outcome first, and each reason once.
         (
             [_slow(4 * KIB, 3.0), *BROKEN],
@@ -109,16 +109,16 @@ def test_the_last_line_of_a_session_is_its_outcome_in_the_colour_of_the_outcome(
 def test_the_end_of_a_worker_log_is_shown_once_for_cases_with_the_same_failure() -> None:
     failure = build.failure(FailureKind.CRASHED, message="it broke", log="one\ntwo", exit_code=3)
     verdicts = [_failed(size * KIB, Outcome.FAILED, failure=failure) for size in (1, 2, 4)]
-    (log,) = failure_logs([build.verdict(), *verdicts])
-    assert log.title == "jax-default-float32-1K and 2 cases more"
-    assert log.lines[-4:] == ("exit code 3", "end of the worker's log:", "    one", "    two")
+    ((heading, lines),) = failure_logs([build.verdict(), *verdicts])
+    assert heading == "jax-default-float32-1K and 2 cases more"
+    assert lines[-4:] == ("exit code 3", "end of the worker's log:", "    one", "    two")
 
 
 def test_no_shown_line_of_a_worker_log_is_a_workflow_command_of_github() -> None:
     text = "::add-mask::a\n  ::error::b\nc ::d\ne ##[warning]f"
     failure = build.failure(FailureKind.CRASHED, message="m\n::stop-commands::x", log=text)
-    (log,) = failure_logs([_failed(KIB, Outcome.FAILED, failure=failure)])
-    assert not any(line.lstrip().startswith("::") or "##[" in line for line in log.lines)
+    ((_, lines),) = failure_logs([_failed(KIB, Outcome.FAILED, failure=failure)])
+    assert not any(line.lstrip().startswith("::") or "##[" in line for line in lines)
 
 
 @pytest.mark.parametrize("extras", [({"load": 1.5}, {}), ({}, {"load": 1.5})])

@@ -7,16 +7,16 @@ from dataclasses import fields, is_dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from busbw.extensions.compiled.results import CompiledSessionRecord
+from busbw.extensions.compiled.results import CompiledResults
 from busbw.extensions.page.page import Page, make_page
 from busbw.extensions.program.worker_values import Difference
 from busbw.history.files import HistoryLine
 from busbw.history.levels import MachineHistory, build_machine_history
 from busbw.model.field_types import moment_text
-from busbw.model.launch import Failure, LaunchId, Measurement
+from busbw.model.launch import Failure, LaunchId
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import FailureKind, Outcome, SessionOutcome
-from busbw.report.reading import MeasuredSessionRecord
+from busbw.report.results import Results
 from busbw.report.table import Column
 from tests.helpers import build
 from tests.helpers import compiled as made_compiled
@@ -30,15 +30,15 @@ SLOW: Mapping[str, Any] = dict(outcome=Outcome.REGRESSED, failed=True, ratio=1.5
 LOST: Mapping[str, Any] = {"times_us": (), "outcome": Outcome.OUT_OF_MEMORY}
 
 
-def answered(*verdicts: Verdict, text: str = "because", **changes: Any) -> MeasuredSessionRecord:
+def answered(*verdicts: Verdict, text: str = "because", **changes: Any) -> Results:
     """Return a session whose own test ran: FAILED if a case did, else PASS."""
     failed = any(verdict.failed for verdict in verdicts)
     outcome = SessionOutcome.FAILED if failed else SessionOutcome.PASS
     answer = SessionVerdict(outcomes=(outcome,), text=text, **changes)
-    return replace(session(*verdicts), session_verdict=answer)
+    return replace(session(*verdicts), session=answer)
 
 
-def regression() -> MeasuredSessionRecord:
+def regression() -> Results:
     """Return a session with most outcomes, of three processes on two hosts, with a reference."""
     failure = Failure(
         kind=FailureKind.CRASHED, message="gone", launch=LaunchId(name="1"), log="one\n  two"
@@ -57,22 +57,18 @@ def regression() -> MeasuredSessionRecord:
         build.run(),
         build.run(injected="delay:50%"),
     )
-    measured = {
-        verdict.spec: Measurement(case=verdict.case, runs=runs)
-        for verdict in failed.verdicts
-        if verdict.case
-    }
     key = build.key(hosts=2, processes=3, mesh="2x2")
     return replace(
         failed,
-        measurements=measured,
+        cases=tuple(
+            replace(case, launches=runs, reference_launches=(build.run(),)) for case in failed.cases
+        ),
         process_hosts=("a", "a", "b"),
         environment=replace(failed.environment, key=key, commit="0123456789ab", load=0.5),
-        references={build.spec(): Measurement(case=build.case(), runs=(build.run(),))},
     )
 
 
-def compiled() -> CompiledSessionRecord:
+def compiled() -> CompiledResults:
     """Return a compiled session with changes, two releases, and a topology without a compiler."""
     difference = Difference(name="strategy", before="Ring", now="Tree", fails=True)
     changed = {"outcome": Outcome.CHANGED, "text": "ring -> tree", "differences": (difference,)}

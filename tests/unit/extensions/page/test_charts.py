@@ -66,11 +66,10 @@ def test_the_table_and_the_description_of_a_chart_contain_the_values_of_its_rows
     ("changes", "names"),
     [
         (({"host": "a"}, {"host": "b"}), ["jax psum, on a", "jax psum, on b"]),
-        (({"name": "a.json"}, {"name": "b.json"}), ["jax psum, a.json", "jax psum, b.json"]),
         (({}, {}), ["jax psum (1)", "jax psum (2)"]),
     ],
 )
-def test_curves_of_several_sessions_are_labelled_by_the_host_or_file_name_that_differs(
+def test_curves_of_several_sessions_are_labelled_by_the_host_that_differs(
     changes: tuple[Any, Any], names: list[str]
 ) -> None:
     sessions = [session(verdict(4096, 6.0), **change) for change in changes]
