@@ -361,7 +361,7 @@ def test_trace_reads_a_recording_for_perfetto_only_if_the_folder_has_no_other_re
         ((".", "--payload-from=(a)"), "has no group (?P<payload>...)"),
         ((".", "--slice-from=(a)"), "has no group (?P<slice>...)"),
         ((".", "--payload=1M", "--payload-from=(?P<payload>a)"), "not allowed with"),
-        ((".", "--collective=all_reduce,psum"), "expected one of all_reduce,"),
+        ((".", "--collective=all_reduce,psum"), "expected one of all_gather,"),
         ((".", "--json=table.json"), "--json"),
         ((".", "--colective=all_reduce"), "unrecognized"),
     ],
