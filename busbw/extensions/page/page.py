@@ -10,10 +10,9 @@ import argparse
 import importlib.util
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from importlib.resources import files
 
 import busbw
-from busbw import wire
+from busbw import storage, wire
 from busbw.cli import (
     Subparsers,
     add_baselines_option,
@@ -23,7 +22,12 @@ from busbw.cli import (
     command_error,
     write_file,
 )
-from busbw.cli.history import read_machine_histories, read_session, select_machine_histories
+from busbw.cli.history import (
+    cases_tables,
+    read_machine_histories,
+    read_session,
+    select_machine_histories,
+)
 from busbw.history.files import HistoryError
 from busbw.history.levels import MachineHistory
 from busbw.history.texts import failing_since_texts_of_verdicts, history_texts
@@ -46,8 +50,8 @@ from .charts import (
     MISSING_LIBRARIES,
     Chart,
     DrawingError,
-    dark_style_sheet,
     draw_svg,
+    read_resource,
 )
 
 _GENERATOR_TAG = '<meta name="generator" content="busbw page">'
@@ -189,27 +193,24 @@ def make_page(sessions: Sequence[SessionRecord], machines: Sequence[MachineHisto
     folder = machines[0].folder if len(machines) == 1 else plural(len(machines), "machine")
     title = plural(len(sessions), "session") if sessions else f"Sessions of {folder}"
     overview = [*_joint_bandwidth_section(sessions), *machine_sections]
-    description = SessionDescription(title=title)
-    return Page(
-        title=title, chapters=[Chapter(description=description, sections=overview), *chapters]
-    )
+    chapter = Chapter(description=SessionDescription(title=title), sections=overview)
+    return Page(title=title, chapters=[chapter, *chapters])
 
 
 def _session_chapter(session: SessionRecord, machines: Sequence[MachineHistory]) -> Chapter:
     """Return the chapter of a session; `machines` say since when its failed cases fail."""
     description = session.describe(failing_since_texts_of_verdicts(session.verdicts, machines))
     charts = curves.session_charts(session) if isinstance(session, MeasuredSessionRecord) else {}
-    cases = Section(
-        heading="Cases",
-        paragraphs=[(note, ()) for note in description.notes],
-        tables=description.tables,
-    )
     return Chapter(
         description=description,
         sections=[
             Section(heading="What changed", paragraphs=description.changes),
             *(Section(heading=name, charts=drawn) for name, drawn in charts.items() if drawn),
-            cases,
+            Section(
+                heading="Cases",
+                paragraphs=[(note, ()) for note in description.notes],
+                tables=description.tables,
+            ),
         ],
         began_text=f"{session.began:%Y-%m-%d %H:%M} UTC",
     )
@@ -220,8 +221,12 @@ def _joint_bandwidth_section(sessions: Sequence[SessionRecord]) -> Iterator[Sect
 
     Yields nothing if the sessions have no bandwidth, or too many curves for a chart.
     """
-    measured = [session for session in sessions if isinstance(session, MeasuredSessionRecord)]
-    all_curves = [curve for session in measured for curve in curves.curves_of(session)]
+    all_curves = [
+        curve
+        for session in sessions
+        if isinstance(session, MeasuredSessionRecord)
+        for curve in curves.curves_of(session)
+    ]
     try:
         chart = curves.bandwidth_chart(all_curves)
     except ValueError:
@@ -249,8 +254,7 @@ def _history_sections(machine: MachineHistory) -> Iterator[Section]:
                 for case in changed_cases[: history.MAX_CASE_CHARTS]
             ],
         )
-    tables = [history.cases_table(machine)] if machine.cases else []
-    yield Section(heading=f"All cases on {machine.folder}", tables=tables)
+    yield Section(heading=f"All cases on {machine.folder}", tables=cases_tables(machine))
 
 
 def render_html(page: Page) -> str:
@@ -258,22 +262,20 @@ def render_html(page: Page) -> str:
 
     Raises DrawingError if a library is missing, or if a chart cannot be drawn.
     """
-    try:
+    with storage.reraise_as(DrawingError, ImportError, where=f"{MISSING_LIBRARIES}: "):
         jinja = importlib.import_module("jinja2")
         markup = importlib.import_module("markupsafe").Markup
-    except ImportError as error:
-        raise DrawingError(MISSING_LIBRARIES) from error
     environment = jinja.Environment(
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja.StrictUndefined,
-        loader=jinja.FunctionLoader(_read_resource),
+        loader=jinja.FunctionLoader(read_resource),
     )
     text: str = environment.get_template("page.html").render(
         page=page,
         version=busbw.__version__,
-        style=markup(_read_resource("page.css") + dark_style_sheet()),
+        style=markup(read_resource("page.css") + read_resource("charts.css")),
         svg=lambda chart: markup(draw_svg(chart, has_style=False)),
     )
     # Names of files may hold control characters, or characters that UTF-8 cannot encode.
@@ -283,8 +285,3 @@ def render_html(page: Page) -> str:
 def is_page(text: str) -> bool:
     """Return whether `text` is the content of an HTML page that busbw wrote."""
     return text.startswith("<!DOCTYPE html>") and _GENERATOR_TAG in text[:2000]
-
-
-def _read_resource(name: str) -> str:
-    """Return the text of a file of this package, such as ``page.css``."""
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
