@@ -26,7 +26,7 @@ from busbw.extensions.bisect.criterion import (
 )
 from busbw.extensions.bisect.releases import Environments
 from busbw.extensions.bisect.sessions import SessionRunner
-from busbw.extensions.stacks.uv import StackError
+from busbw.extensions.stacks.environments import StackError
 from busbw.model.words import Outcome, plural
 from busbw.session.option import UsageError
 

@@ -19,7 +19,7 @@ from busbw.extensions.bisect.bisection import Bisection, Progress, ProgressDocum
 from busbw.extensions.bisect.flags import NO_EFFECT, read_flags, try_flags
 from busbw.extensions.bisect.releases import Environments, releases_between
 from busbw.extensions.bisect.sessions import SessionError, SessionRunner
-from busbw.extensions.stacks.uv import StackError
+from busbw.extensions.stacks.environments import StackError
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.words import plural
 from busbw.session.option import UsageError, as_usage_error, cache_folder

@@ -15,7 +15,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.version import InvalidVersion, Version
 
-from busbw.extensions.stacks import uv
+from busbw.extensions.stacks import environments as uv
 from busbw.session.option import UsageError
 
 # For a bisected package, the packages that an environment also needs, in versions that fit.

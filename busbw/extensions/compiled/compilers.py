@@ -107,7 +107,7 @@ def download_libtpu(version: str, cache: Path | None) -> Path:
     """
     with as_usage_error(ImportError, ValueError, where=f"--libtpu={version}: "):
         # The extension that builds stacks may be deleted: only a download needs it.
-        from busbw.extensions.stacks import uv
+        from busbw.extensions.stacks import environments as uv
 
         if cache is None:
             raise ValueError("needs a --compile-cache to be fetched into")

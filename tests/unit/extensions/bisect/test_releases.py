@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from busbw.extensions.bisect.releases import releases_between
-from busbw.extensions.stacks.uv import StackError
+from busbw.extensions.stacks.environments import StackError
 from tests.helpers.wheels import use_index, wheel
 
 PACKAGE = "busbw-made-up"
