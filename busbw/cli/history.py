@@ -11,6 +11,7 @@ import itertools
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from busbw import storage, wire
@@ -53,7 +54,10 @@ def run(options: argparse.Namespace) -> int:
     for history in select_machine_histories(
         options.folder, options.baselines, name=options.machine
     ):
-        print("\n".join(_machine_lines(history)))
+        outcomes = ", ".join(f"{count} {name}" for name, count in history.outcome_counts.items())
+        sessions = plural(len(history.first_lines), "session")
+        lines = [f"{history.folder}: {sessions} ({outcomes})"]
+        print("\n".join([*lines, *render("text", *cases_tables(history)), ""]))
     return 0
 
 
@@ -145,24 +149,27 @@ _CELL_TEXT_BY_HEADING: Mapping[str, Callable[..., str]] = {
 }
 
 
-def _machine_lines(machine: MachineHistory) -> list[str]:
-    """Return the lines that `busbw history` prints for a machine: a table of cases, and changes."""
-    outcomes = ", ".join(f"{count} {name}" for name, count in machine.outcome_counts.items())
-    lines = [f"{machine.folder}: {plural(len(machine.first_lines), 'session')} ({outcomes})"]
-    # Cases that were measured without a reference stack share a table, whatever the framework.
+def cases_tables(machine: MachineHistory) -> list[Table]:
+    """Return tables with a row for each case of a machine, and the changes of levels as notes.
+
+    Cases that were measured without a reference stack share a table, whatever the framework.
+    """
     histories_by_title: dict[str, list[CaseHistory]] = {}
     for history in machine.cases:
         title = f"{history.series.text}:" if history.series.stack else ""
         histories_by_title.setdefault(title, []).append(history)
-    for title, cases in histories_by_title.items():
-        lines += ["", title] if title else []
-        lines += render("text", _cases_table(cases))
-        for series in dict.fromkeys(history.series for history in cases):
-            lines += [
-                f"all cases of {series.text} together: {history.sentence}"
-                for history in machine.shared_changes.get(series, ())
-            ]
-    return [*lines, ""]
+    return [
+        replace(
+            _cases_table(cases),
+            title=TextLine(title) if title else None,
+            notes=tuple(
+                f"all cases of {series.text} together: {change.sentence}"
+                for series in dict.fromkeys(history.series for history in cases)
+                for change in machine.shared_changes.get(series, ())
+            ),
+        )
+        for title, cases in histories_by_title.items()
+    ]
 
 
 def _cases_table(cases: Sequence[CaseHistory]) -> Table:

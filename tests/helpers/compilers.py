@@ -8,11 +8,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from busbw.driver.transport import WorkerSpec
-from busbw.extensions.compiled.compilers import COMPILER_ENVIRONMENT, CompileJob, ParallelCompiler
-from busbw.extensions.compiled.mode import case_on
-from busbw.extensions.compiled.topologies import topology_of
+from busbw.extensions.compiled.compilers import (
+    COMPILER_ENVIRONMENT,
+    ParallelCompiler,
+    topology_of,
+)
+from busbw.extensions.compiled.judge import CompileJob
 from busbw.extensions.compiled.worker import CompiledProgram, Compiler
+from busbw.grid import MeasuredDevices, resolve_case_without_hosts
+from busbw.model.case import Case, CaseSpec
 from busbw.model.launch import Failure
+from busbw.model.machine import DeviceSet, EnvironmentKey
 from tests.helpers import compiled as made
 from tests.helpers.frameworks import TIMEOUT_S, local_executor, run_script
 
@@ -35,9 +41,16 @@ def compiling() -> Iterator[ParallelCompiler]:
 
 def compilers(topologies: Iterable[str]) -> dict[str, Compiler]:
     """Describe the compiler of each of the topologies."""
-    with compiling() as parallel:
-        described = parallel.describe_compilers("", [topology_of(name) for name in topologies])
-    return {compiler.topology: compiler for compiler in described}
+    with compiling() as parallel, parallel.executor:
+        return {name: parallel.describe_compiler("", topology_of(name)) for name in topologies}
+
+
+def case_on(spec: CaseSpec, devices: DeviceSet) -> tuple[Case, EnvironmentKey]:
+    """Return the case of `spec` on devices that need not be attached, and its environment key."""
+    target = MeasuredDevices(
+        device=devices.device, reason="", device_sets={spec.framework: devices}
+    )
+    return resolve_case_without_hosts(spec, target)
 
 
 def compiled(
@@ -60,7 +73,7 @@ def compiled(
 # What is compiled after the collective was replaced in the program.
 _SABOTAGED_PROGRAM = """
 from busbw import wire
-from busbw.extensions.compiled import compilers, topologies, worker, worker_jax
+from busbw.extensions.compiled import compilers, worker, worker_jax
 _, topology, mesh, collective = sys.argv
 real.prepare("jax", None, compilers.COMPILER_ENVIRONMENT["jax"])
 import jax
@@ -70,7 +83,7 @@ from tests.helpers import build
 forms.lowerings.run_collective = eval("lambda case, axes, values: " + collective)
 case = build.case(ranks=8, mesh=mesh, payload_bytes=2**20, protocol="device/chain2")
 try:
-    request = {"case": case, "topology": topologies.topology_of(topology), "cache": ""}
+    request = {"case": case, "topology": compilers.topology_of(topology), "cache": ""}
     say(str(worker.compile_case(worker_jax, wire.to_json(request))))
 except MeasuringError as error:
     say(f"{error.kind}: {error}")

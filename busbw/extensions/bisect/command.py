@@ -14,12 +14,13 @@ import sys
 import tempfile
 from pathlib import Path
 
+from packaging.version import Version
+
 from busbw.cli import Subparsers, add_command, command_error, print_progress
-from busbw.extensions.bisect.bisection import Bisection, Progress, ProgressDocument
+from busbw.extensions.bisect.bisection import Bisection, Progress, releases_between
 from busbw.extensions.bisect.flags import NO_EFFECT, read_flags, try_flags
-from busbw.extensions.bisect.releases import Environments, releases_between
 from busbw.extensions.bisect.sessions import SessionError, SessionRunner
-from busbw.extensions.stacks.uv import StackError
+from busbw.extensions.stacks.environments import StackError
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.words import plural
 from busbw.session.option import UsageError, as_usage_error, cache_folder
@@ -48,8 +49,8 @@ def add_to(commands: Subparsers) -> None:
     add = parser.add_argument
     packages = "jaxlib, libtpu, tensorflow or jax-cuda13-pjrt"
     add("package", nargs="?", metavar="PACKAGE", help=f"Package to bisect, such as {packages}")
-    add("--good", metavar="VERSION", help="Release without the problem")
-    add("--bad", metavar="VERSION", help="Release with the problem")
+    add("--good", type=Version, metavar="VERSION", help="Release without the problem")
+    add("--bad", type=Version, metavar="VERSION", help="Release with the problem")
     add("--flags", type=Path, metavar="FILE", help="Test each flag in FILE instead of releases")
     add(
         "--fixed",
@@ -108,14 +109,12 @@ def _try_flags(options: argparse.Namespace) -> int:
     """
     if options.package or options.good or options.bad:
         raise UsageError("--flags: expected no PACKAGE, --good or --bad")
-    flags = read_flags(options.flags)
-    effects = []
+    flags, code = read_flags(options.flags), 0
     with tempfile.TemporaryDirectory(prefix="busbw-bisect.") as baselines:
-        for result in try_flags(_make_session_runner(options, Path(baselines)), flags):
-            words = filter(None, [result.flags, result.effect, result.details])
-            print(": ".join(words), flush=True)
-            effects.append(result.effect)
-    return int(set(effects) != {NO_EFFECT})
+        for words in try_flags(_make_session_runner(options, Path(baselines)), flags):
+            print(": ".join(filter(None, words)), flush=True)
+            code |= NO_EFFECT not in words
+    return code
 
 
 def _make_bisection(options: argparse.Namespace) -> Bisection:
@@ -138,30 +137,26 @@ def _make_bisection(options: argparse.Namespace) -> Bisection:
     print_progress(f"environments are kept in {cache / 'releases'}")
     # The words of the command line that determine the result. An earlier run of the same words is
     # continued.
-    words = (package, good, bad, *options.pins, options.python, "--", *options.passed)
+    words = (package, *map(str, (good, bad)), *options.pins, options.python, "--", *options.passed)
     name = hashlib.sha256("\0".join(words).encode()).hexdigest()[:16]
-    progress = Progress(
-        path=options.state or cache / "bisect" / f"{name}.json",
-        contents=ProgressDocument(command=words),
-    )
-    progress.baselines_folder.mkdir(parents=True, exist_ok=True)
-    progress.read()
-    if progress.contents.tested:
-        tested = plural(len(progress.contents.tested), "release")
-        print_progress(f"continues with {tested} of {progress.path}")
-    return Bisection(
+    state = options.state or cache / "bisect" / f"{name}.json"
+    bisection = Bisection(
         package=package,
         releases=releases[::-1] if options.fixed else releases,
         is_fixed=options.fixed,
-        sessions=_make_session_runner(options, progress.baselines_folder),
-        progress=progress,
-        environments=Environments(
-            cache=cache,
-            package=package,
-            pinned_requirements=options.pins,
-            interpreter=options.python,
-        ),
+        sessions=_make_session_runner(options, state.with_suffix(".baselines")),
+        state=state,
+        progress=Progress(command=words),
+        cache=cache,
+        pinned_requirements=options.pins,
+        interpreter=options.python,
     )
+    bisection.sessions.baselines_folder.mkdir(parents=True, exist_ok=True)
+    bisection.read_progress()
+    if bisection.progress.tested:
+        tested = plural(len(bisection.progress.tested), "release")
+        print_progress(f"continues with {tested} of {state}")
+    return bisection
 
 
 def _make_session_runner(options: argparse.Namespace, baselines_folder: Path) -> SessionRunner:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from busbw import storage
-from busbw.extensions.bisect.criterion import FAILURES, SessionResult
-from busbw.extensions.bisect.sessions import SessionError, SessionRunner
+from busbw.extensions.bisect.sessions import FAILURES, SessionError, SessionResult, SessionRunner
 from busbw.model.words import DeviceClass, Outcome
 from busbw.session.option import UsageError
 
-_XLA_VARIABLE, _LIBTPU_VARIABLE = "XLA_FLAGS", "LIBTPU_INIT_ARGS"
-_TPU_FLAG_PREFIXES = ("--xla_tpu", "--libtpu")
 # The beginnings of options that select a TPU, or the topology of a TPU. Such a topology has the
 # name of its chip, such as v5e or tpu7x.
 _TPU_OPTION_PREFIXES = (
@@ -30,23 +26,6 @@ _OUTCOMES_BY_EFFECT: Mapping[str, tuple[Outcome, ...]] = {
     "undecided": (Outcome.NOISY,),
 }
 NO_EFFECT = "nothing"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FlagEffect:
-    """The effect of compiler flags on the times or programs of a session.
-
-    Attributes:
-        flags: The flags, separated by spaces.
-        effect: ``changes`` if a time or program changed, ``refused`` if a case failed or the
-            session had no verdict, ``undecided`` if times are noisy, or ``nothing``.
-        details: Sentences on the cases that show the effect, or the error of the session.
-
-    """
-
-    flags: str
-    effect: str
-    details: str = ""
 
 
 def read_flags(path: Path) -> tuple[str, ...]:
@@ -70,11 +49,20 @@ def read_flags(path: Path) -> tuple[str, ...]:
     return tuple(dict.fromkeys(flags))
 
 
-def try_flags(session_runner: SessionRunner, flags: Sequence[str]) -> Iterator[FlagEffect]:
+def try_flags(
+    session_runner: SessionRunner, flags: Sequence[str]
+) -> Iterator[tuple[str, str, str]]:
     """Yield the effect of all flags together, if `flags` has several, and then of each flag.
 
     A session is run for each effect when the effect is requested. Raises SessionError if programs
     are compared and the session without flags has no verdict.
+
+    Yields:
+        The flags, separated by spaces, their effect, and sentences on the cases that show the
+        effect, or the error of the session. The effect is ``changes`` if a time or program changed,
+        ``refused`` if a case failed or the session had no verdict, ``undecided`` if times are
+        noisy, or NO_EFFECT.
+
     """
     if session_runner.is_compiling:
         session_runner.run_alone()
@@ -82,27 +70,23 @@ def try_flags(session_runner: SessionRunner, flags: Sequence[str]) -> Iterator[F
     on_tpu = any(
         option.lower().startswith(_TPU_OPTION_PREFIXES) for option in session_runner.options
     )
-    flag_lists = [flags, *([flag] for flag in flags)] if len(flags) > 1 else [flags]
-    for tested_flags in flag_lists:
+    for tested_flags in [flags, *([flag] for flag in flags)] if len(flags) > 1 else [flags]:
         text = " ".join(tested_flags)
         variables: dict[str, str] = {}
         for flag in tested_flags:
-            is_for_tpu = on_tpu or flag.startswith(_TPU_FLAG_PREFIXES)
-            name = _LIBTPU_VARIABLE if is_for_tpu else _XLA_VARIABLE
+            is_for_tpu = on_tpu or flag.startswith(("--xla_tpu", "--libtpu"))
+            name = "LIBTPU_INIT_ARGS" if is_for_tpu else "XLA_FLAGS"
             variables[name] = f"{variables.get(name, '')} {flag}".strip()
         try:
-            result = session_runner.run_with_variables(variables)
+            yield text, *_effect_of_session(session_runner.run_with_variables(variables))
         except SessionError as error:
-            yield FlagEffect(flags=text, effect="refused", details=str(error))
-        else:
-            yield _effect_of_session(text, result)
+            yield text, "refused", str(error)
 
 
-def _effect_of_session(flags: str, result: SessionResult) -> FlagEffect:
-    """Return the effect of `flags` (separated by spaces) that the result of a session shows."""
+def _effect_of_session(result: SessionResult) -> tuple[str, str]:
+    """Return the effect of flags that the result of a session shows, and sentences on its cases."""
     for effect, outcomes in _OUTCOMES_BY_EFFECT.items():
         verdicts = [v for v in result.verdicts.values() if v.outcome in outcomes]
         if verdicts:
-            details = "; ".join(verdict.headline() for verdict in verdicts)
-            return FlagEffect(flags=flags, effect=effect, details=details)
-    return FlagEffect(flags=flags, effect=NO_EFFECT)
+            return effect, "; ".join(verdict.headline() for verdict in verdicts)
+    return NO_EFFECT, ""

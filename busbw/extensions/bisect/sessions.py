@@ -1,8 +1,15 @@
-"""Run sessions with the user's options in the environment of a release, and judge the release."""
+"""Run sessions with the user's options in the environment of a release, and judge the release.
+
+A release is bad if it has a problem that the bad release has and the good release lacks. Times of a
+release are compared with times of the good release, measured in the same session (`--against`).
+Compiled programs are compared with the stored programs of the good release. Failures, such as a
+wrong value, a crash or too little memory, are not compared.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import enum
 import math
 import os
 import statistics
@@ -10,21 +17,26 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from busbw import storage, wire
 from busbw.driver.local import start_child
-from busbw.extensions.bisect.criterion import Criterion, SessionResult, Status
 from busbw.judge.paired import pair_launches
+from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome, plural
 from busbw.report.results import Results, read_results
 from busbw.stats.launches import estimate_mean, log_ratio_of_samples
 
+FAILURES = (Outcome.FAILED, Outcome.OUT_OF_MEMORY, Outcome.COMPILE_ERROR)
+_UNDECIDABLE = (Outcome.SKIPPED, Outcome.INCOMPARABLE)
+# The problems that are no failures, by the outcome that shows them.
+_PROBLEM_BY_OUTCOME = {Outcome.REGRESSED: "slow", Outcome.CHANGED: "changed"}
+# The probability that a test calls a good release bad, or a bad release good. A bisection tests
+# about eight releases, and its answer should be wrong with a probability of at most 1 %.
+ERROR_RISK = 0.01 / 8
 # How long an interrupted session may take to remove its files.
 _GRACE_S = 10.0
-# The exit codes of a session that has a verdict.
-_EXIT_CODES_WITH_VERDICT = (0, 1)
 # The most sessions in which the time of a release is measured.
 _MAX_TIMING_SESSIONS = 12
 # The rate of a failure is known well enough after this number of failures. If the failure is rare,
@@ -33,6 +45,138 @@ _ENOUGH_FAILURES, _MAX_LAUNCHES = 5, 60
 # The log ratio of the bad release is precise enough if its standard error is at most this fraction
 # of it.
 _MAX_RELATIVE_ERROR = 0.08
+
+
+class Status(enum.StrEnum):
+    """The status of a release: it lacks the problem, has the problem, or cannot be tested."""
+
+    GOOD = "good"
+    BAD = "bad"
+    UNTESTABLE = "untestable"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SessionResult:
+    """The result of a session: the verdicts on its cases, and how often the cases were measured.
+
+    Attributes:
+        verdicts: The verdict on each case, by the id of the case.
+        log_ratios: The values of log(candidate time / reference time) of all pairs of launches of
+            a case, by the id of the case. Empty without a reference.
+        launch_count: The number of launches of the candidate; 0 if the session compiles.
+        failed_launch_count: The number of failed launches of the case with the most failures.
+
+    """
+
+    verdicts: Mapping[str, Verdict]
+    log_ratios: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    launch_count: int = 0
+    failed_launch_count: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Criterion:
+    """The problem by which a release is bad: at least one of `cases` has the problem.
+
+    Attributes:
+        cases: The ids of the cases that show the problem.
+        problem: The problem in words: ``slow``, ``changed``, or a failure such as ``wrong result``.
+        rate: For a failure, the fraction of the launches of the bad release that fail.
+        ratio: For a slow release, the time of the bad release divided by the time of the good
+            release.
+
+    """
+
+    cases: tuple[str, ...]
+    problem: str
+    rate: float = 1.0
+    ratio: float = 1.0
+
+    @property
+    def is_failure(self) -> bool:
+        return self.problem not in _PROBLEM_BY_OUTCOME.values()
+
+    @property
+    def needed_launch_count(self) -> int:
+        """The number of launches without the failure after which a release counts as good.
+
+        If a release has the failure, at least half as often as the bad release, so many launches
+        all succeed with a probability of at most ERROR_RISK.
+        """
+        rate = min(0.999, self.rate / 2)
+        return math.ceil(math.log(ERROR_RISK) / math.log1p(-rate)) if self.rate < 1 else 1
+
+    def status_of_times(self, log_ratios: Sequence[float]) -> Status | None:
+        """Return the status of a release by its times: GOOD, BAD, or None if undecided.
+
+        `log_ratios` are the values of log(time of the release / time of the good release), one for
+        each pair of launches. The limit is halfway between the times of the good and the bad
+        release, on a logarithmic scale. Returns None if the times are too few or too uncertain.
+        """
+        if len(log_ratios) < 2:
+            return None
+        mean, limit_log_ratio = estimate_mean(log_ratios), math.log(self.ratio) / 2
+        if mean.lower_bound(ERROR_RISK) > limit_log_ratio:
+            return Status.BAD
+        return Status.GOOD if mean.upper_bound(ERROR_RISK) < limit_log_ratio else None
+
+    def status_of_session(self, result: SessionResult) -> Status | None:
+        """Return the status of a release by the verdicts of a session on the criterion's cases.
+
+        `result` is the result of that session. The first of these rules that applies decides:
+
+        - BAD, if a case has the problem.
+        - UNTESTABLE, if a case is missing, is skipped, is not comparable, or fails in another way.
+        - None (undecided), if a case is NOISY and the problem is not a failure.
+        - GOOD otherwise.
+        """
+        verdicts = self.relevant_verdicts(result)
+        if any(_problem_text(verdict) == self.problem for verdict in verdicts):
+            return Status.BAD
+        outcomes = {verdict.outcome for verdict in verdicts}
+        if len(verdicts) < len(self.cases) or outcomes.intersection((*FAILURES, *_UNDECIDABLE)):
+            return Status.UNTESTABLE
+        return None if Outcome.NOISY in outcomes and not self.is_failure else Status.GOOD
+
+    def relevant_verdicts(self, result: SessionResult) -> list[Verdict]:
+        """Return the verdicts of a session on the cases of the criterion."""
+        return [result.verdicts[case] for case in self.cases if case in result.verdicts]
+
+    def reason_text(self, result: SessionResult) -> str:
+        """Return a sentence on the first case of the criterion that `result` has."""
+        verdicts = self.relevant_verdicts(result)
+        return verdicts[0].headline() if verdicts else "the session has no such case"
+
+
+def find_criterion(good_result: SessionResult, bad_result: SessionResult) -> Criterion | None:
+    """Return the problem that the bad release's session shows and the good release's does not.
+
+    A failure is preferred to a slower or changed case. Returns None without such a problem.
+    """
+    good_failures = {case for case, v in good_result.verdicts.items() if v.outcome in FAILURES}
+    problems = {
+        case: problem
+        for case, verdict in bad_result.verdicts.items()
+        if case not in good_failures and (problem := _problem_text(verdict))
+    }
+    for problem in problems.values():
+        if problem not in _PROBLEM_BY_OUTCOME.values():
+            cases = tuple(case for case in problems if problems[case] == problem)
+            return Criterion(cases=cases, problem=problem)
+    if not problems:
+        return None
+    # Another release may have made the less slow cases slow, so the slowest case is the criterion.
+    worst = max(problems, key=lambda case: bad_result.verdicts[case].ratio or 0.0)
+    ratio = bad_result.verdicts[worst].ratio or 1.0
+    return Criterion(cases=(worst,), problem=problems[worst], ratio=ratio)
+
+
+def _problem_text(verdict: Verdict) -> str:
+    """Return the problem that a verdict shows, such as ``slow``; empty without a problem."""
+    if verdict.outcome not in FAILURES:
+        return _PROBLEM_BY_OUTCOME.get(verdict.outcome, "")
+    kind = verdict.failure.kind.value if verdict.failure else verdict.outcome.value
+    return kind.replace("_", " ").lower()
 
 
 class SessionError(Exception):
@@ -105,7 +249,7 @@ class SessionRunner:
         try:
             if criterion.is_failure and not self.is_compiling:
                 return self._decide_failure(criterion, *stack_options)
-            if criterion.outcome is Outcome.REGRESSED:
+            if criterion.problem == "slow":
                 return self._decide_by_times(criterion, good_python, *stack_options)
             result = self.run_against(good_python, *stack_options)
             return criterion.status_of_session(result) or Status.UNTESTABLE, criterion.reason_text(
@@ -196,14 +340,13 @@ class SessionRunner:
             command += [f"--results={path}", f"--baselines={self.baselines_folder}"]
             command += ["-p", "no:cacheprovider", *session_options, *self.options]
             code, output = _run_command(command, environment or os.environ)
-            if code not in _EXIT_CODES_WITH_VERDICT or not path.exists():
+            # Only the exit codes 0 and 1 are those of a session with a verdict.
+            if code not in (0, 1) or not path.exists():
                 lines = [line.strip() for line in output.splitlines() if line.strip()]
                 errors = [line for line in lines if line.startswith("ERROR")]
                 raise SessionError((errors or lines or ["the session printed nothing"])[-1])
-            try:
+            with storage.reraise_as(SessionError, wire.WireError, storage.InputError):
                 results = read_results(storage.read(path))
-            except (wire.WireError, storage.InputError) as error:
-                raise SessionError(str(error)) from error
         verdicts = {verdict.spec.id: verdict for verdict in results.verdicts}
         if not isinstance(results, Results):
             return SessionResult(verdicts=verdicts)

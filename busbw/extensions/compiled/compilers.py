@@ -1,4 +1,9 @@
-"""Start the compilers of a session, and compile cases in several workers at once.
+"""Name topologies such as ``v5e:2x4`` and ``h100:8``, and compile cases for them in workers.
+
+The slices of TPUs are listed at https://cloud.google.com/tpu/docs (system architecture, "TPU
+configurations"). A shape such as ``2x4`` counts chips along each axis. The numbers of each GPU are
+from the CUDA programming guide (appendix "Compute Capabilities"), data sheets and the driver. XLA
+names these numbers in ``GpuTargetConfigProto`` and ``device_description.proto``.
 
 Each worker compiles a single case at a time. Compiling is not timed, so it may use all processors.
 If a compiler crashes or hangs, only the case that it was compiling fails. A new worker compiles the
@@ -8,34 +13,201 @@ other cases.
 from __future__ import annotations
 
 import itertools
+import math
+import re
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from importlib.resources import files
 from pathlib import Path
 
-from busbw import storage
+from busbw import storage, wire
 from busbw.driver.executor import Executor
 from busbw.driver.group import Group
 from busbw.driver.transport import Request, T, WorkerSpec
 from busbw.frameworks import FRAMEWORKS
-from busbw.model.case import Case
+from busbw.hardware import CHIPS, Chip, chip_of
 from busbw.model.launch import Failure, LaunchId
-from busbw.model.machine import EnvironmentKey
+from busbw.model.machine import mesh_shape
+from busbw.model.words import KIB, DeviceClass, choices_text
 from busbw.session.machine import interpreter_of_framework
 from busbw.session.option import as_usage_error, cache_folder
 from busbw.session.options import Options
-from busbw.session.state import CollectedSession
 
-from .worker import (
-    RELEASE_VARIABLE,
-    CompiledBaseline,
-    CompiledProgram,
-    Compiler,
-    CompileSpec,
-    Topology,
+from .judge import CompileJob
+from .worker import RELEASE_VARIABLE, CompiledProgram, Compiler, Topology
+
+# The chips that are sold as slices, by name.
+SLICED_CHIPS = {chip.name: chip for chip in CHIPS if chip.shapes}
+
+# The configuration of libtpu in which both cores of a chip are a single device, as JAX sees them on
+# a real chip. Without it libtpu would choose another configuration for a chip that is not there.
+_CHIP_CONFIGS = {"v4": "megacore"}
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """A GPU chip for which programs can be compiled.
+
+    Attributes:
+        name: The beginning of the names of its topologies, such as ``h100``.
+        device_kind: JAX's name for the chip.
+        capability: The compute capability (major, minor).
+        multiprocessor_count: The number of streaming multiprocessors.
+        l2_cache_bytes: The size of the L2 cache.
+        memory_bytes: The size of the device memory, as the driver reports it.
+        memory_bandwidth_gb_per_s: The bandwidth of the device memory in GB/s (10^9 bytes/s).
+        clock_ghz: The clock rate in GHz.
+        max_gpus_per_host: The largest number of GPUs in a host.
+
+    """
+
+    name: str
+    device_kind: str
+    capability: tuple[int, int]
+    multiprocessor_count: int
+    l2_cache_bytes: int
+    memory_bytes: int
+    memory_bandwidth_gb_per_s: int
+    clock_ghz: float
+    max_gpus_per_host: int
+
+    def target_config(self) -> str:
+        """Return the description of the chip for XLA: a ``GpuTargetConfigProto`` in text format."""
+        major, minor = self.capability
+        is_ampere, chip = major == 8, chip_of(self.device_kind)
+        feature = "NONE" if is_ampere else "ACCELERATED_FEATURES"
+        # CUDA reserves 1 KiB of a multiprocessor's shared memory for each block.
+        shared_bytes = (164 if is_ampere else 228) * KIB
+        return f"""gpu_device_info {{
+  name: "{self.device_kind}"
+  device_vendor: "NVIDIA Corporation"
+  cuda_compute_capability {{ major: {major} minor: {minor} feature_extension: {feature} }}
+  core_count: {self.multiprocessor_count}
+  fpus_per_core: {64 if is_ampere else 128}
+  clock_rate_ghz: {self.clock_ghz:g}
+  device_memory_size: {self.memory_bytes}
+  memory_bandwidth: {self.memory_bandwidth_gb_per_s * 10**9}
+  l2_cache_size: {self.l2_cache_bytes}
+  shared_memory_per_core: {shared_bytes}
+  shared_memory_per_block_optin: {shared_bytes - KIB}
+  shared_memory_per_block: 49152
+  registers_per_core_limit: 65536
+  registers_per_block_limit: 65536
+  threads_per_warp: 32
+  threads_per_block_limit: 1024
+  threads_per_core_limit: 2048
+  thread_dim_limit_x: 1024
+  thread_dim_limit_y: 1024
+  thread_dim_limit_z: 64
+  block_dim_limit_x: 2147483647
+  block_dim_limit_y: 65535
+  block_dim_limit_z: 65535
+  device_interconnect_info {{ active_links: {chip.links if chip else 0} }}
+}}
+platform_name: "CUDA"
+dnn_version_info {{ major: 9 minor: 10 patch: 0 }}
+device_description_str: "{self.device_kind}"
+"""
+
+
+# The file gpus.json has the values of each chip.
+_GPU_TABLE = wire.parse_json(files(__package__).joinpath("gpus.json").read_bytes())
+GPUS = {gpu.name: gpu for gpu in wire.from_json(tuple[Gpu, ...], _GPU_TABLE, "gpus.json")}
+
+
+def _ranks_of_slice(chip: Chip, shape: str) -> int:
+    """Return the number of ranks of a TPU slice; `shape` counts chips along axes, such as 2x4."""
+    return chip.devices_per_chip * math.prod(mesh_shape(shape))
+
+
+_SLICES_OF_8_RANKS = tuple(
+    f"{name}:{shape}"
+    for name, chip in SLICED_CHIPS.items()
+    for shape in chip.shapes
+    if _ranks_of_slice(chip, shape) == 8
 )
+_HOSTS_OF_8_GPUS = tuple(f"{name}:8" for name in GPUS)
+
+# Words that stand for a topology of each chip: slices with 8 ranks, and a host with 8 GPUs.
+TOPOLOGY_SETS = {
+    "all": (*_SLICES_OF_8_RANKS, *_HOSTS_OF_8_GPUS),
+    "tpu": _SLICES_OF_8_RANKS,
+    "gpu": _HOSTS_OF_8_GPUS,
+}
+
+_GPU_LAYOUT_PATTERN = re.compile(r"(?:(?P<hosts>[1-9]\d?)x)?(?P<each>[1-9]\d?)")
+
+
+def parse_topologies(text: str) -> tuple[Topology, ...]:
+    """Return the topologies that a comma list names, each topology once.
+
+    A word of the list is the name of a topology, such as ``v5e:2x4``, or of a set of topologies in
+    TOPOLOGY_SETS, such as ``tpu``. Raises ValueError if a word is unknown.
+    """
+    words = filter(None, map(str.strip, text.split(",")))
+    names = dict.fromkeys(name for word in words for name in TOPOLOGY_SETS.get(word, (word,)))
+    return tuple(map(topology_of, names))
+
+
+def topology_of(name: str) -> Topology:
+    """Return the topology with the name `name`, such as ``v5e:2x4`` or ``h100:2x8``.
+
+    Raises ValueError if the chip or its layout is unknown; the message lists the known names.
+    """
+    chip, _, layout = name.partition(":")
+    if chip in SLICED_CHIPS:
+        return _slice_topology(name, SLICED_CHIPS[chip], layout)
+    if chip in GPUS:
+        return _gpu_topology(name, GPUS[chip], layout)
+    expected = f"expected one of {choices_text((*SLICED_CHIPS, *GPUS))}"
+    raise ValueError(f"{name[:60]!r}: no chip is called {chip[:60]!r}; {expected}")
+
+
+def _slice_topology(name: str, chip: Chip, layout: str) -> Topology:
+    """Return the topology `name`, a slice of TPU chips with the shape `layout`, such as ``2x4``.
+
+    Raises ValueError if `layout` is not a known shape of the chip's slices.
+    """
+    if layout not in chip.shapes:
+        names = ", ".join(f"{chip.name}:{shape}" for shape in chip.shapes)
+        raise ValueError(f"{name[:60]!r}: {chip.name} is known as {names}")
+    return Topology(
+        name=name,
+        device=DeviceClass.TPU,
+        device_kind=chip.device_kind,
+        layout=name,
+        ranks=_ranks_of_slice(chip, layout),
+        chip_config=_CHIP_CONFIGS.get(chip.name, ""),
+    )
+
+
+def _gpu_topology(name: str, gpu: Gpu, layout: str) -> Topology:
+    """Return the topology `name`, whose GPUs are counted by `layout`.
+
+    `layout` is the number of GPUs in a host, such as ``8``, or hosts x GPUs, such as ``2x8``.
+    Raises ValueError for any other text, and for a number of GPUs that is too small or too large.
+    """
+    match = _GPU_LAYOUT_PATTERN.fullmatch(layout)
+    hosts, ranks_per_host = (int(match["hosts"] or 1), int(match["each"])) if match else (0, 0)
+    if not 1 <= ranks_per_host <= gpu.max_gpus_per_host or hosts * ranks_per_host < 2:
+        raise ValueError(
+            f"{name!r}: expected 2 to {gpu.max_gpus_per_host} GPUs in a host, such as h100:8, or "
+            "several hosts, such as h100:2x8 for two hosts of 8 GPUs"
+        )
+    return Topology(
+        name=name,
+        device=DeviceClass.GPU,
+        device_kind=gpu.device_kind,
+        layout=f"1x{hosts}x{ranks_per_host}",
+        ranks=hosts * ranks_per_host,
+        hosts=hosts,
+        target_config=gpu.target_config(),
+        memory_bytes=gpu.memory_bytes,
+    )
+
 
 # Environment variables of workers that compile, by framework; a value that the user set wins.
 COMPILER_ENVIRONMENT = {
@@ -92,8 +264,8 @@ def prepare_compiler_worker_specs(options: Options) -> dict[str, WorkerSpec]:
     for label, version in zip(worker_specs, options.extra.get("libtpu", ())):
         environment = {RELEASE_VARIABLE: f"libtpu {version}"}
         if not FRAMEWORKS[framework].is_scripted:
-            library = download_libtpu(version, compile_cache_folder(options))
-            environment["TPU_LIBRARY_PATH"] = str(library)
+            cache = compile_cache_folder(options)
+            environment["TPU_LIBRARY_PATH"] = str(download_libtpu(version, cache))
         worker_specs[label] = replace(worker_spec, environment=environment)
     return worker_specs
 
@@ -107,56 +279,19 @@ def download_libtpu(version: str, cache: Path | None) -> Path:
     """
     with as_usage_error(ImportError, ValueError, where=f"--libtpu={version}: "):
         # The extension that builds stacks may be deleted: only a download needs it.
-        from busbw.extensions.stacks import uv
+        from busbw.extensions.stacks import environments
 
         if cache is None:
             raise ValueError("needs a --compile-cache to be fetched into")
         folder = cache / "libtpu" / version
-        install = ("pip", "install", "--quiet", "--no-deps", f"--python={sys.executable}")
-        uv.build_once(
+        environments.build_once(
             folder,
-            lambda new: uv.run_uv(*install, "--no-build", f"libtpu=={version}", "--target", new),
+            lambda new: environments.run_uv(
+                *("pip", "install", "--quiet", "--no-deps", "--no-build"),
+                *(f"--python={sys.executable}", f"libtpu=={version}", "--target", new),
+            ),
         )
         return folder / "libtpu" / "libtpu.so"
-
-
-@dataclass(frozen=True, kw_only=True)
-class CompileJob:
-    """A case to compile for a topology.
-
-    Attributes:
-        case: The case on the devices of the topology.
-        topology: The chips for which the case is compiled.
-        key: The environment key of the case, which selects its baseline.
-        compiler: The label of the compiler; empty if the session has a single compiler.
-        baseline: The stored program of the case; None if no program is stored.
-
-    """
-
-    case: Case
-    topology: Topology
-    key: EnvironmentKey
-    compiler: str = ""
-    baseline: CompiledBaseline | None = field(default=None, compare=False)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CompilingSession(CollectedSession):
-    """A session that compiles: its cases, its compilers, and the programs so far.
-
-    Attributes:
-        specs: The selected cases.
-        jobs: Maps each case to its job. A case whose compiler does not support the topology has no
-            job.
-        compilers: Maps each pair of a compiler label and a topology name to the compiler.
-        results: Maps each compiled case to its program, or to the failure of the compiler.
-
-    """
-
-    specs: tuple[CompileSpec, ...]
-    jobs: Mapping[CompileSpec, CompileJob]
-    compilers: Mapping[tuple[str, str], Compiler]
-    results: Mapping[CompileSpec, CompiledProgram | Failure] = field(default_factory=dict)
 
 
 @dataclass
@@ -181,22 +316,17 @@ class ParallelCompiler:
     _worker_groups: dict[tuple[int, str], Group] = field(default_factory=dict)
     _launch_numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
-    def describe_compilers(
-        self, compiler_label: str, topologies: Sequence[Topology]
-    ) -> list[Compiler]:
-        """Return, for each of `topologies`, the compiler with the label `compiler_label`.
+    def describe_compiler(self, compiler_label: str, topology: Topology) -> Compiler:
+        """Return the compiler with the label `compiler_label` for `topology`.
 
-        If no worker answers, the field `missing` of the returned Compiler contains the reason.
+        If no worker answers, the field `missing` of the returned Compiler contains the reason. The
+        caller enters the context of the executor.
         """
-        compilers = []
-        with self.executor:
-            for topology in topologies:
-                request = Request("describe", Compiler, {"topology": topology})
-                answer = self._ask_worker(compiler_label, request, "starting the compiler")
-                if isinstance(answer, Failure):
-                    answer = Compiler(topology=topology.name, missing=answer.message)
-                compilers.append(answer)
-        return compilers
+        request = Request("describe", Compiler, {"topology": topology})
+        answer = self._ask_worker(compiler_label, request, "starting the compiler")
+        if isinstance(answer, Failure):
+            return Compiler(topology=topology.name, missing=answer.message)
+        return answer
 
     def compile_jobs(self, jobs: Sequence[CompileJob]) -> list[CompiledProgram | Failure]:
         """Compile all jobs, and return their results in the order of the jobs.
@@ -215,11 +345,9 @@ class ParallelCompiler:
 
     def _compile_job(self, job: CompileJob) -> CompiledProgram | Failure:
         """Let the worker of this thread compile `job`; return the program, or why it failed."""
-        cache = str(self.cache) if self.cache else ""
-        values = {"topology": job.topology, "case": job.case, "cache": cache}
-        return self._ask_worker(
-            job.compiler, Request("compile", CompiledProgram, values), "compiling"
-        )
+        values = {"topology": job.topology, "case": job.case, "cache": str(self.cache or "")}
+        request = Request("compile", CompiledProgram, values)
+        return self._ask_worker(job.compiler, request, "compiling")
 
     def _ask_worker(self, compiler_label: str, request: Request[T], activity: str) -> T | Failure:
         """Send `request` to this thread's worker, and return the reply, or why there is no reply.

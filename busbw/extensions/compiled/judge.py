@@ -1,4 +1,4 @@
-"""Compare the program that a compiler made for a case with an earlier program. Nothing is timed.
+"""The cases of a session that compiles, and their judge, which compares programs and times nothing.
 
 A compiler makes the same program every time, so that a single result is enough, and every
 difference is real.
@@ -7,22 +7,26 @@ difference is real.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from busbw.extensions.program.report import collective_differences
 from busbw.extensions.program.worker_values import Difference
 from busbw.judge.session import build_session_verdict
 from busbw.model.case import Case
 from busbw.model.launch import Failure
+from busbw.model.machine import EnvironmentKey
 from busbw.model.verdict import SessionVerdict
 from busbw.model.words import MIB, FailureKind, Outcome, SessionOutcome, bytes_text, plural
+from busbw.session.state import CollectedSession
 
 from .worker import (
     CompiledBaseline,
     CompiledComparison,
     CompiledProgram,
     CompiledVerdict,
+    Compiler,
     CompileSpec,
+    Topology,
 )
 
 # The memory of a compiled program may grow by this fraction, or by this number of bytes if that is
@@ -32,20 +36,41 @@ MEMORY_GROWTH = 0.01
 LEAST_MEMORY_GROWTH_BYTES = MIB
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CompileJudgingSettings:
-    """The options of the user on which the verdict about a compiled program depends.
+@dataclass(frozen=True, kw_only=True)
+class CompileJob:
+    """A case to compile for a topology.
 
     Attributes:
-        requires_baselines: Whether a case without a comparable baseline fails.
-        accepts_changes: Whether a changed algorithm is no failure.
-        will_be_stored: Whether the program is going to be stored, so that no difference fails.
+        case: The case on the devices of the topology.
+        topology: The chips for which the case is compiled.
+        key: The environment key of the case, which selects its baseline.
+        compiler: The label of the compiler; empty if the session has a single compiler.
+        baseline: The stored program of the case; None if no program is stored.
 
     """
 
-    requires_baselines: bool = False
-    accepts_changes: bool = False
-    will_be_stored: bool = False
+    case: Case
+    topology: Topology
+    key: EnvironmentKey
+    compiler: str = ""
+    baseline: CompiledBaseline | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompilingSession(CollectedSession):
+    """A session that compiles: its cases, its compilers, and the programs so far.
+
+    Attributes:
+        specs: The selected cases.
+        jobs: Maps each case to its job. A case whose compiler does not support the topology has no
+            job.
+        compilers: Maps each pair of a compiler label and a topology name to the compiler.
+
+    """
+
+    specs: tuple[CompileSpec, ...]
+    jobs: Mapping[CompileSpec, CompileJob]
+    compilers: Mapping[tuple[str, str], Compiler]
 
 
 def judge_compiled_case(
@@ -53,9 +78,11 @@ def judge_compiled_case(
     case: Case,
     result: CompiledProgram | Failure,
     baseline: CompiledBaseline | None,
-    settings: CompileJudgingSettings,
     *,
     release: str = "",
+    requires_baseline: bool = False,
+    accepts_changes: bool = False,
+    will_be_stored: bool = False,
 ) -> CompiledVerdict:
     """Return the verdict on a case: whether its compiled program differs from an earlier program.
 
@@ -64,76 +91,69 @@ def judge_compiled_case(
         case: The case on the devices of the topology.
         result: The compiled program, or the failure of the compiler.
         baseline: The earlier program of the case; None if no earlier program is known.
-        settings: The options of the user that decide which differences fail.
         release: The release of the compiler that produced `result`.
+        requires_baseline: Whether a case without a comparable baseline fails.
+        accepts_changes: Whether a changed algorithm is no failure.
+        will_be_stored: Whether the program is going to be stored, so that no difference fails.
 
     """
+    program = CompiledComparison(release=release, baseline=baseline)
     verdict = CompiledVerdict(
-        spec=spec,
-        case=case,
-        outcome=Outcome.PASS,
-        failed=False,
-        text="",
-        program=CompiledComparison(release=release, baseline=baseline),
+        spec=spec, case=case, outcome=Outcome.PASS, failed=False, text="", program=program
     )
+    requires_baseline = requires_baseline and not will_be_stored
     if isinstance(result, Failure):
-        return _judge_failure(replace(verdict, failure=result), result, baseline, settings)
-    program = replace(verdict.program, now=result)
-    return _judge_program(replace(verdict, program=program), case, result, baseline, settings)
+        verdict = replace(verdict, failure=result)
+        return _judge_failure(verdict, result, requires_baseline, will_be_stored)
+    verdict = replace(verdict, program=replace(program, now=result))
+    return _judge_program(verdict, result, requires_baseline, accepts_changes, will_be_stored)
 
 
 def _judge_failure(
-    verdict: CompiledVerdict,
-    failure: Failure,
-    baseline: CompiledBaseline | None,
-    settings: CompileJudgingSettings,
+    verdict: CompiledVerdict, failure: Failure, requires_baseline: bool, will_be_stored: bool
 ) -> CompiledVerdict:
     """Return `verdict`, completed for a case that the compiler did not compile.
 
     `failure` is the reason. Any kind but OUT_OF_MEMORY (the program needs more memory than the chip
-    has) fails the case. OUT_OF_MEMORY fails the case if the program of `baseline` fitted, or if
-    `settings` require a baseline and there is none, but never if the outcome will be stored.
+    has) fails the case. OUT_OF_MEMORY fails the case if the earlier program fitted, or if a
+    baseline is required and there is none, but never if the outcome will be stored.
     """
-    text = failure.first_line
+    text, baseline = failure.first_line, verdict.program.baseline
+    if failure.kind is FailureKind.COMPILE_ERROR:
+        return replace(verdict, outcome=Outcome.COMPILE_ERROR, failed=True, text=text)
     if failure.kind is not FailureKind.OUT_OF_MEMORY:
-        is_refused = failure.kind is FailureKind.COMPILE_ERROR
-        return replace(
-            verdict,
-            outcome=Outcome.COMPILE_ERROR if is_refused else Outcome.FAILED,
-            failed=True,
-            text=text if is_refused else f"{failure.kind.text}: {text}",
-        )
+        text = f"{failure.kind.text}: {text}"
+        return replace(verdict, outcome=Outcome.FAILED, failed=True, text=text)
     if baseline is None:
-        is_unexpected, reason = settings.requires_baselines, "no baseline"
+        failed, reason = requires_baseline, "no baseline"
     elif baseline.compiled is None:
-        is_unexpected, reason = False, f"expected, as with {baseline.release}"
+        failed, reason = False, f"expected, as with {baseline.release}"
     else:
-        is_unexpected, reason = True, f"it compiled with {baseline.release}"
-    failed = is_unexpected and not settings.will_be_stored
+        failed, reason = not will_be_stored, f"it compiled with {baseline.release}"
     return replace(
         verdict,
         outcome=Outcome.OUT_OF_MEMORY,
         failed=failed,
-        expected=settings.will_be_stored or (baseline is not None and not failed),
+        expected=will_be_stored or (baseline is not None and not failed),
         text=f"{text}; {reason}",
     )
 
 
 def _judge_program(
     verdict: CompiledVerdict,
-    case: Case,
     now: CompiledProgram,
-    baseline: CompiledBaseline | None,
-    settings: CompileJudgingSettings,
+    requires_baseline: bool,
+    accepts_changes: bool,
+    will_be_stored: bool,
 ) -> CompiledVerdict:
-    """Return `verdict`, completed by the comparison of the program `now` with `baseline`."""
-    requires_baselines = settings.requires_baselines and not settings.will_be_stored
-    if baseline is None:
+    """Return `verdict`, completed by the comparison of the program `now` with its baseline."""
+    baseline, case = verdict.program.baseline, verdict.case
+    if baseline is None or case is None:
         text = f"{now.algorithm_text}; nothing to compare with"
-        return replace(verdict, outcome=Outcome.NO_BASELINE, failed=requires_baselines, text=text)
+        return replace(verdict, outcome=Outcome.NO_BASELINE, failed=requires_baseline, text=text)
     if baseline.case.protocol != case.protocol:
         text = f"another program: {baseline.case.protocol} in the baseline, {case.protocol} now"
-        return replace(verdict, outcome=Outcome.INCOMPARABLE, failed=requires_baselines, text=text)
+        return replace(verdict, outcome=Outcome.INCOMPARABLE, failed=requires_baseline, text=text)
     if baseline.compiled is None:
         text = f"it fits now; out of memory with {baseline.release}"
         return replace(verdict, outcome=Outcome.IMPROVED, text=text)
@@ -141,8 +161,7 @@ def _judge_program(
     differences = tuple(
         replace(
             change,
-            fails=not settings.will_be_stored
-            and (change.name in _MEMORY_FIELDS or not settings.accepts_changes),
+            fails=not will_be_stored and (change.name in _MEMORY_FIELDS or not accepts_changes),
         )
         for change in program_differences(baseline.compiled, now)
     )
@@ -163,35 +182,35 @@ _MEMORY_FIELDS = {"temporary memory": "temporary_bytes", "peak memory": "peak_by
 
 def program_differences(
     old_program: CompiledProgram, new_program: CompiledProgram
-) -> tuple[Difference, ...]:
-    """Return all differences between two programs of a case: first the algorithm, last the memory.
-
-    More memory is a difference only above MEMORY_GROWTH and LEAST_MEMORY_GROWTH_BYTES. Less memory
-    is no difference.
-    """
-    if old_program.uses or new_program.uses:
-        differences = collective_differences(old_program.uses, new_program.uses)
-    else:
-        differences = tuple(_property_differences(old_program, new_program))
-    return (*differences, *_memory_differences(old_program, new_program))
-
-
-def _property_differences(
-    old_program: CompiledProgram, new_program: CompiledProgram
 ) -> Iterator[Difference]:
-    """Yield a Difference for each property, such as the algorithm, that is not equal in both.
+    """Yield all differences between two programs of a case: first the algorithm, last the memory.
 
-    A property that only one program has counts as different. The needed memory is not compared.
+    A property, such as the algorithm, that only one program has counts as different. More memory is
+    a difference only above MEMORY_GROWTH and LEAST_MEMORY_GROWTH_BYTES. Less memory is no
+    difference, and the needed memory is not compared.
     """
-    old, new = _property_texts(old_program), _property_texts(new_program)
-    for name in {**old, **new}:
-        before, after = old.get(name, ""), new.get(name, "")
+    yield from collective_differences(old_program.uses, new_program.uses)
+    old_texts, new_texts = _property_texts(old_program), _property_texts(new_program)
+    for name in {**old_texts, **new_texts}:
+        before, after = old_texts.get(name, ""), new_texts.get(name, "")
         if before != after:
+            yield Difference(name=name, before=before, now=after, fails=True)
+    for name, attribute in _MEMORY_FIELDS.items():
+        old_bytes, new_bytes = getattr(old_program, attribute), getattr(new_program, attribute)
+        if new_bytes > old_bytes + max(MEMORY_GROWTH * old_bytes, LEAST_MEMORY_GROWTH_BYTES):
+            before, after = bytes_text(old_bytes), bytes_text(new_bytes)
+            if before == after:
+                before, after = f"{old_bytes} bytes", f"{new_bytes} bytes"
             yield Difference(name=name, before=before, now=after, fails=True)
 
 
 def _property_texts(program: CompiledProgram) -> dict[str, str]:
-    """Return the properties of a program that are compared as texts, by their names in messages."""
+    """Return the properties of a program that are compared as texts, by their names in messages.
+
+    The result is empty for a user's program, whose collectives are compared one by one.
+    """
+    if not program.groups:
+        return {}
     return {
         **dict(sorted(program.algorithm.items())),
         "collectives": _counts_text(program.collectives),
@@ -207,19 +226,6 @@ def _counts_text(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
 
 
-def _memory_differences(
-    old_program: CompiledProgram, new_program: CompiledProgram
-) -> Iterator[Difference]:
-    """Yield a Difference for each size of memory that grew by more than the allowed growth."""
-    for name, field in _MEMORY_FIELDS.items():
-        old_bytes, new_bytes = getattr(old_program, field), getattr(new_program, field)
-        if new_bytes > old_bytes + max(MEMORY_GROWTH * old_bytes, LEAST_MEMORY_GROWTH_BYTES):
-            before, after = bytes_text(old_bytes), bytes_text(new_bytes)
-            if before == after:
-                before, after = f"{old_bytes} bytes", f"{new_bytes} bytes"
-            yield Difference(name=name, before=before, now=after, fails=True)
-
-
 def judge_compiled_session(verdicts: Sequence[CompiledVerdict]) -> SessionVerdict:
     """Return the verdict on a session that compiled, from the verdicts on its cases.
 
@@ -228,10 +234,9 @@ def judge_compiled_session(verdicts: Sequence[CompiledVerdict]) -> SessionVerdic
     """
     # `expected` is set only for a case that runs out of memory.
     is_compiled = any(verdict.expected or verdict.program.now for verdict in verdicts)
-    sentences = {SessionOutcome.NO_VERDICT: "" if is_compiled else "nothing was compiled"}
     releases = sorted({verdict.program.release for verdict in verdicts} - {""})
     return build_session_verdict(
-        sentences,
+        {SessionOutcome.NO_VERDICT: "" if is_compiled else "nothing was compiled"},
         verdicts,
         default_text=f"{plural(len(verdicts), 'case')} compiled by {', '.join(releases)}",
         # Each compiler but the first is compared with the compiler before it.

@@ -7,37 +7,33 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from busbw import grid
-from busbw.baselines import document, store
+from busbw.baselines.document import BaselineError
 from busbw.driver.executor import Executor
 from busbw.extensions.program.options import program_name, program_sources
-from busbw.model.case import ALL_COLLECTIVES_WORD, Case, CaseSpec, GridError, convert_to
+from busbw.model.case import ALL_COLLECTIVES_WORD, CaseSpec, GridError, convert_to
 from busbw.model.launch import Failure
-from busbw.model.machine import DeviceSet, EnvironmentKey
+from busbw.model.machine import EnvironmentKey
 from busbw.model.verdict import Verdict
-from busbw.model.words import FailureKind, Outcome
+from busbw.model.words import Outcome
 from busbw.report.session import written_baseline_tables
-from busbw.report.table import attributes_or_none
 from busbw.session.accept import write_requested_baselines
 from busbw.session.command_line import how_to_install, shipped_folder
 from busbw.session.measure import Display
 from busbw.session.option import UsageError, as_usage_error
 from busbw.session.options import Options
 from busbw.session.record import write_outputs
-from busbw.session.run import Mode, TablesAndLegend
+from busbw.session.run import Mode
 from busbw.session.state import CollectedSession, JudgedSession
-from busbw.storage import OutputError
 
 from . import results
 from .compilers import (
-    CompileJob,
-    CompilingSession,
     ParallelCompiler,
     compile_cache_folder,
     compiler_labels,
     prepare_compiler_worker_specs,
 )
-from .judge import CompileJudgingSettings, judge_compiled_case, judge_compiled_session
-from .results import compiled_tables, compiled_verdicts, results_json
+from .judge import CompileJob, CompilingSession, judge_compiled_case, judge_compiled_session
+from .results import compiled_row, compiled_tables, compiled_verdict, results_json
 from .worker import (
     CompiledBaseline,
     CompiledProgram,
@@ -58,14 +54,18 @@ def mode_of(options: Options) -> Mode | None:
     """
     if "topology" not in options.extra:
         return None
-    _check_options(options)
-    frameworks = tuple(
-        name
-        for name in options.frameworks
-        if options.names_frameworks or name == _SUPPORTED_FRAMEWORKS[0]
-    )
-    if not frameworks:
-        raise UsageError(f"--topology: jax is not installed here; {how_to_install('jax')}")
+    if "results" in options.outputs and options.outputs["results"].name.lower().endswith(".csv"):
+        raise UsageError("--results: expected a JSON file with --topology: a table has times")
+    if len(compiler_labels(options)) > 1 and options.update_baselines:
+        raise UsageError("--update-baselines: with several --libtpu it is not clear whose")
+    # Wrong programs are named before tests are collected.
+    program_sources(options)
+    frameworks = options.frameworks if options.names_frameworks else (_SUPPORTED_FRAMEWORKS[0],)
+    if not set(frameworks) <= set(options.frameworks).intersection(_SUPPORTED_FRAMEWORKS):
+        got = ",".join(options.frameworks)
+        raise UsageError(
+            f"--frameworks: expected jax with --topology, got {got!r}; {how_to_install('jax')}"
+        )
     # Programs are compiled for all chips of a topology, which a mesh must have.
     options = replace(
         options, frameworks=frameworks, absent_frameworks=(), ranks=None, history=None
@@ -78,23 +78,12 @@ def mode_of(options: Options) -> Mode | None:
         write_files=lambda judged_session: write_outputs(
             write_requested_baselines(judged_session, accept_programs), results_json
         ),
-        tables=_tables_of,
+        tables=lambda judged_session, verbose: (
+            compiled_tables(list(map(compiled_verdict, judged_session.verdicts.values()))),
+            (),
+        ),
         make_junit_properties=_junit_properties,
     )
-
-
-def _check_options(options: Options) -> None:
-    """Raise UsageError if the value of an option cannot be used with --topology."""
-    if options.names_frameworks and not set(options.frameworks) <= set(_SUPPORTED_FRAMEWORKS):
-        raise UsageError(
-            f"--frameworks: expected jax with --topology, got {','.join(options.frameworks)!r}"
-        )
-    if "results" in options.outputs and options.outputs["results"].name.lower().endswith(".csv"):
-        raise UsageError("--results: expected a JSON file with --topology: a table has times")
-    if len(compiler_labels(options)) > 1 and options.update_baselines:
-        raise UsageError("--update-baselines: with several --libtpu it is not clear whose")
-    # Wrong programs are named before tests are collected.
-    program_sources(options)
 
 
 def _select_specs(options: Options) -> tuple[CompileSpec, ...]:
@@ -126,25 +115,17 @@ def program_spec(framework: str, source: str) -> CaseSpec:
     )
 
 
-def _tables_of(judged_session: JudgedSession, verbose: bool) -> TablesAndLegend:
-    """Return the tables of the compiled programs, without lines that explain the tables."""
-    return compiled_tables(compiled_verdicts(judged_session)), ()
-
-
 def _junit_properties(verdict: Verdict, judged_session: JudgedSession | None) -> dict[str, object]:
-    """Return the properties of a case in the JUnit XML file, by name; unknown values are None.
+    """Return the properties of a case in the JUnit XML file, by name: the values of its table row.
 
     `judged_session` is not used, because the verdict has all properties of a compiled case.
     """
-    program = verdict.program if isinstance(verdict, CompiledVerdict) else None
+    compiled = compiled_verdict(verdict)
+    release = compiled.program.release or None
     return {
-        "outcome": verdict.outcome.value,
-        "topology": getattr(verdict.spec, "topology", None),
-        "compiler": (program.release if program else "") or None,
-        **attributes_or_none(verdict.spec, "framework", "collective", "dtype"),
-        **attributes_or_none(verdict.case, "strategy", "payload_bytes", "ranks"),
-        **attributes_or_none(program.now if program else None, "temporary_bytes", "peak_bytes"),
-        "algorithm": program.now.algorithm_text if program and program.now else None,
+        "topology": compiled.spec.topology,
+        "compiler": release,
+        **compiled_row(compiled).values,
     }
 
 
@@ -154,8 +135,7 @@ def compile_and_judge(
     """Compile the selected cases, in a worker for each processor, and judge the programs.
 
     Raises UsageError if a release of libtpu is missing and cannot be downloaded, if a topology has
-    no compiler or cannot run a case, if a baseline cannot be read, or if accepted programs could
-    not be written.
+    no compiler or cannot run a case, or if a baseline cannot be read.
     """
     options = collected_session.options
     parallel_compiler = ParallelCompiler(
@@ -169,20 +149,14 @@ def compile_and_judge(
     compilers = _find_compilers(parallel_compiler, specs, options.extra["topology"])
     jobs = _make_jobs(options, specs, compilers)
     for compiler in compilers.values():
-        release = compiler.release or f"none ({compiler.missing})"
-        display.write_line(f"busbw compiler for {compiler.topology}: {release}")
+        text = compiler.release or f"none ({compiler.missing})"
+        display.write_line(f"busbw compiler for {compiler.topology}: {text}")
     display.show_status(f"busbw: compiling {len(jobs)} programs")
     results = parallel_compiler.compile_jobs(list(jobs.values()))
-    return judge_programs(
-        convert_to(
-            CompilingSession,
-            collected_session,
-            specs=specs,
-            compilers=compilers,
-            jobs=jobs,
-            results=dict(zip(jobs, results)),
-        )
+    compilation = convert_to(
+        CompilingSession, collected_session, specs=specs, compilers=compilers, jobs=jobs
     )
+    return judge_programs(compilation, dict(zip(jobs, results)))
 
 
 def _find_compilers(
@@ -195,13 +169,14 @@ def _find_compilers(
     If a compiler does not support a topology, its field `missing` says why. Raises UsageError if a
     topology is not supported by any compiler.
     """
-    topology_names = {spec.topology for spec in specs}
-    selected = [topology for topology in topologies if topology.name in topology_names]
-    compilers = {
-        (label, compiler.topology): compiler
-        for label in dict.fromkeys(spec.compiler for spec in specs)
-        for compiler in parallel_compiler.describe_compilers(label, selected)
-    }
+    names = {spec.topology for spec in specs}
+    with parallel_compiler.executor:
+        compilers = {
+            (label, topology.name): parallel_compiler.describe_compiler(label, topology)
+            for label in dict.fromkeys(spec.compiler for spec in specs)
+            for topology in topologies
+            if topology.name in names
+        }
     supported_names = {name for (_, name), compiler in compilers.items() if not compiler.missing}
     for (_, name), compiler in compilers.items():
         if name not in supported_names:
@@ -217,20 +192,22 @@ def _make_jobs(
     """Return a job for each case whose compiler supports the topology, with the stored program.
 
     `compilers` maps (compiler label, topology name) to the compiler. Raises UsageError if a
-    topology cannot run a case, if a baseline cannot be read, or if accepted programs could not be
-    written.
+    topology cannot run a case, or if a baseline cannot be read.
     """
     jobs: dict[CompileSpec, CompileJob] = {}
     topologies = {topology.name: topology for topology in options.extra["topology"]}
     roots = (options.baselines, shipped_folder("baselines"))
     # Compiling may take long: files are checked first, so that a damaged file is reported early.
-    with as_usage_error(document.BaselineError, OutputError, OSError):
+    with as_usage_error(BaselineError, OSError):
         for spec in specs:
             devices = compilers[spec.compiler, spec.topology].devices
             if devices is None:
                 continue
+            target = grid.MeasuredDevices(
+                device=devices.device, reason="", device_sets={spec.framework: devices}
+            )
             with as_usage_error(GridError, where=f"--topology={spec.topology}: "):
-                case, key = case_on(spec, devices)
+                case, key = grid.resolve_case_without_hosts(spec, target)
             # The program that busbw ships is compared with if the user has stored no program.
             stored = (results.find_program(root, key, case) for root in roots)
             jobs[spec] = CompileJob(
@@ -240,93 +217,65 @@ def _make_jobs(
                 key=key,
                 baseline=next(filter(None, stored), None),
             )
-        if options.writes_baselines:
-            keys_and_cases = [(job.key, job.case) for job in jobs.values()]
-            store.check_writable(options.baselines / results.BASELINE_FOLDER, keys_and_cases)
     return jobs
 
 
-def case_on(spec: CompileSpec, devices: DeviceSet) -> tuple[Case, EnvironmentKey]:
-    """Return the Case of `spec` on `devices`, and the environment key of its baselines.
-
-    The devices need not be attached. Raises GridError if the devices cannot run the case, for
-    example if the mesh of the case does not fit their hosts.
-    """
-    target = grid.MeasuredDevices(
-        device=devices.device, reason="", device_sets={spec.framework: devices}
-    )
-    return grid.resolve_case_without_hosts(spec, target)
-
-
-def judge_programs(compilation: CompilingSession) -> JudgedSession:
+def judge_programs(
+    compilation: CompilingSession, results: Mapping[CompileSpec, CompiledProgram | Failure]
+) -> JudgedSession:
     """Return the session with the verdict on each case.
 
-    The programs of the first compiler are compared with the baselines. The programs of each further
-    compiler are compared with the programs of the compiler before it. A case is skipped if its
-    compiler does not support the topology.
+    `results` maps each compiled case to its program, or to the failure of the compiler. The
+    programs of the first compiler are compared with the baselines, and only these programs are
+    affected by --require-baselines. The programs of each further compiler are compared with the
+    programs of the compiler before it. A case is skipped if its compiler does not support the
+    topology.
     """
     verdicts: dict[CaseSpec, CompiledVerdict] = {}
     previous: dict[CompileSpec, CompiledBaseline | None] = {}
-    labels = list(dict.fromkeys(label for label, _ in compilation.compilers))
-    for spec in sorted(compilation.specs, key=lambda spec: labels.index(spec.compiler)):
+    options = compilation.options
+    for spec in compilation.specs:
         compiler = compilation.compilers[spec.compiler, spec.topology]
         if compiler.missing:
             verdicts[spec] = CompiledVerdict(
                 spec=spec, outcome=Outcome.SKIPPED, failed=False, text=compiler.missing
             )
             continue
-        job, result = compilation.jobs[spec], compilation.results[spec]
+        job = compilation.jobs[spec]
         case_key = replace(spec, compiler="")
         is_first = case_key not in previous
         baseline = job.baseline if is_first else previous[case_key]
         verdicts[spec] = judge_compiled_case(
             spec,
             job.case,
-            result,
+            results[spec],
             baseline,
-            _judging_settings(compilation.options, baseline, is_first=is_first),
             release=compiler.release,
+            requires_baseline=options.require_baselines and is_first,
+            accepts_changes="accept_compiled_changes" in options.extra,
+            will_be_stored=options.update_baselines == "all"
+            or (options.update_baselines == "new" and baseline is None),
         )
-        previous[case_key] = baseline_from(job.case, result, compiler.release, compilation.date)
+        previous[case_key] = baseline_from(verdicts[spec], compilation.date)
     return JudgedSession(
         session_verdict=judge_compiled_session(list(verdicts.values())),
-        verdicts={spec: verdicts[spec] for spec in compilation.specs},
+        verdicts=verdicts,
         observations=compilation,
     )
 
 
-def _judging_settings(
-    options: Options, baseline: CompiledBaseline | None, *, is_first: bool
-) -> CompileJudgingSettings:
-    """Return the settings by which a program is compared with `baseline`.
+def baseline_from(verdict: CompiledVerdict, date: str) -> CompiledBaseline | None:
+    """Return the baseline that stores the program of a case, or that the case was out of memory.
 
-    `is_first` says whether the first compiler made the program. Only the programs of the first
-    compiler are compared with stored baselines, so --require-baselines affects no other programs.
+    `date` is the day of the session. Returns None if the case was not compiled, or after another
+    failure.
     """
-    update = options.update_baselines
-    return CompileJudgingSettings(
-        requires_baselines=options.require_baselines and is_first,
-        accepts_changes="accept_compiled_changes" in options.extra,
-        will_be_stored=update == "all" or (update == "new" and baseline is None),
-    )
-
-
-def baseline_from(
-    case: Case, result: CompiledProgram | Failure, release: str, date: str
-) -> CompiledBaseline | None:
-    """Return the baseline that stores a result; None for a failure other than OUT_OF_MEMORY.
-
-    Args:
-        case: The case on the devices of the topology.
-        result: The compiled program, or the failure of the compiler.
-        release: The release of the compiler, such as ``libtpu 0.0.42.1``.
-        date: The day of the session.
-
-    """
-    program = result if isinstance(result, CompiledProgram) else None
-    if isinstance(result, Failure) and result.kind is not FailureKind.OUT_OF_MEMORY:
+    program, is_out_of_memory = verdict.program, verdict.outcome is Outcome.OUT_OF_MEMORY
+    if verdict.case is None or not (program.now or is_out_of_memory):
         return None
-    return CompiledBaseline(case=case, compiled=program, date=date, release=release)
+    return CompiledBaseline(
+        case=verdict.case, compiled=program.now, date=date, release=program.release
+    )
 
 
 def accept_programs(judged_session: JudgedSession) -> JudgedSession:
@@ -338,19 +287,18 @@ def accept_programs(judged_session: JudgedSession) -> JudgedSession:
     compilation = judged_session.observations
     if not isinstance(compilation, CompilingSession):
         return judged_session
-    update, date = judged_session.options.update_baselines, compilation.date
     accepted: list[tuple[EnvironmentKey, CompiledBaseline]] = []
-    for spec, result in compilation.results.items():
-        job, verdict = compilation.jobs[spec], judged_session.verdicts[spec]
-        release = compilation.compilers[spec.compiler, spec.topology].release
-        baseline = baseline_from(job.case, result, release, date)
-        is_requested = {
-            "all": True,
-            "improved": verdict.outcome is Outcome.IMPROVED,
-            # A program that busbw ships is not new, although it is not in the user's folder.
-            "new": job.baseline is None,
-        }
-        if baseline is not None and is_requested[update] and not verdict.failed:
-            accepted.append((job.key, baseline))
+    for verdict in map(compiled_verdict, judged_session.verdicts.values()):
+        baseline = baseline_from(verdict, compilation.date)
+        if baseline is not None and not verdict.failed:
+            job = compilation.jobs[verdict.spec]
+            is_requested = {
+                "all": True,
+                "improved": verdict.outcome is Outcome.IMPROVED,
+                # A program that busbw ships is not new, although it is not in the user's folder.
+                "new": job.baseline is None,
+            }
+            if is_requested[judged_session.options.update_baselines]:
+                accepted.append((job.key, baseline))
     rows = results.save_programs(judged_session.options.baselines, accepted)
     return replace(judged_session, baseline_tables=written_baseline_tables(rows))

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from packaging.version import Version
 
 from busbw import extensions
 from busbw.session.option import Option, argument_type, parse_text
 
-if TYPE_CHECKING:
-    from .worker import Topology
-
 _GROUP = "busbw: compile without hardware, measure nothing"
 
 
 @argument_type
-def parse_topology_names(text: str) -> tuple[Topology, ...]:
-    """Return the topologies that a comma list names, each topology once.
+def parse_topology_names(text: str) -> tuple[object, ...]:
+    """Return the topologies (class Topology) that a comma list names, each topology once.
 
     A word of the list is the name of a topology, such as ``v5e:2x4``, or of a set of topologies:
     ``all``, ``tpu`` or ``gpu``. Raises ValueError if a word is unknown.
     """
     # Sessions without --topology do not wait for the tables of chips.
-    from .topologies import parse_topologies
+    from .compilers import parse_topologies
 
     return parse_topologies(text)
 

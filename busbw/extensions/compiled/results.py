@@ -22,6 +22,7 @@ from busbw.model.case import Case, CaseSpec, convert_to
 from busbw.model.field_types import Date
 from busbw.model.launch import Failure
 from busbw.model.machine import EnvironmentKey
+from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome, bytes_text, payload_text
 from busbw.report.conclusion import BOLD, OUTCOMES_WITHOUT_REASON, verdict_markup
 from busbw.report.results import (
@@ -35,7 +36,7 @@ from busbw.report.table import Column, Row, Table, TextLine, attributes_or_none
 from busbw.session.record import common_result_fields
 from busbw.session.state import JudgedSession
 
-from .compilers import CompilingSession
+from .judge import CompilingSession
 from .worker import (
     CompiledBaseline,
     CompiledComparison,
@@ -122,8 +123,9 @@ def find_program(root: Path, key: EnvironmentKey, case: Case) -> CompiledBaselin
     `root` is the folder of baselines, and `key` the environment key of the case. Raises
     BaselineError if the file of the program cannot be read or is damaged.
     """
-    path = store.baseline_path(root / BASELINE_FOLDER, key, case)
-    return _read_stored(path, key, case).get(case.line_key)
+    return _read_stored(store.baseline_path(root / BASELINE_FOLDER, key, case), key, case).get(
+        case.line_key
+    )
 
 
 def _read_stored(path: Path, key: EnvironmentKey, case: Case) -> StoredPrograms:
@@ -192,11 +194,11 @@ def compiled_tables(verdicts: Sequence[CompiledVerdict]) -> list[Table]:
             Table(
                 title=TextLine(name, BOLD),
                 columns=_COLUMNS[0 if alike[0].spec.is_single_collective else 1 :],
-                rows=tuple(map(_compiled_row, alike)),
+                rows=tuple(map(compiled_row, alike)),
             )
         )
-        programs = [verdict.program.now for verdict in alike if verdict.program.now]
-        tables += [collectives_table(program.uses) for program in programs if program.uses]
+        all_uses = (verdict.program.now.uses for verdict in alike if verdict.program.now)
+        tables += map(collectives_table, filter(None, all_uses))
     return tables
 
 
@@ -207,18 +209,21 @@ def _table_title(verdict: CompiledVerdict) -> str:
     return f"{verdict.spec.topology}{family}" + (f" by {release}" if release else "")
 
 
-def _compiled_row(verdict: CompiledVerdict) -> Row:
+def compiled_row(verdict: CompiledVerdict) -> Row:
     """Return the row of a case, with notes on its differences or the reason for its outcome."""
     program = verdict.program
     notes = tuple(TextLine(difference.text) for difference in program.differences)
     if not notes and verdict.outcome not in OUTCOMES_WITHOUT_REASON:
         notes = (TextLine(verdict.text),)
-    cells = {
-        "payload_bytes": verdict.spec.payload_bytes,
-        **attributes_or_none(program.now, "temporary_bytes", "peak_bytes", "algorithm_text"),
-        "outcome": verdict.outcome.value,
-    }
-    return Row(cells, markup=verdict_markup(verdict), notes=notes)
+    return Row(
+        {
+            "payload_bytes": verdict.spec.payload_bytes,
+            **attributes_or_none(program.now, "temporary_bytes", "peak_bytes", "algorithm_text"),
+            "outcome": verdict.outcome.value,
+        },
+        markup=verdict_markup(verdict),
+        notes=notes,
+    )
 
 
 RESULTS_DOCUMENT = "busbw compiled results"
@@ -313,22 +318,22 @@ def results_json(judged_session: JudgedSession) -> str:
             compilers=tuple(programs.compilers.values())
             if isinstance(programs, CompilingSession)
             else (),
-            cases=tuple(map(compiled_case_of, compiled_verdicts(judged_session))),
+            cases=tuple(
+                compiled_case_of(compiled_verdict(verdict))
+                for verdict in judged_session.verdicts.values()
+            ),
         )
     )
     return json.dumps(abbreviate_homes(document, os.path.expanduser("~")), indent=1) + "\n"
 
 
-def compiled_verdicts(judged_session: JudgedSession) -> tuple[CompiledVerdict, ...]:
-    """Return the verdicts on all cases as CompiledVerdicts.
+def compiled_verdict(verdict: Verdict) -> CompiledVerdict:
+    """Return a verdict as a CompiledVerdict.
 
-    In a session that ended before it compiled, the verdicts are of the class Verdict. Such verdicts
-    are converted to CompiledVerdicts without a program.
+    In a session that ended before it compiled, the verdicts are of the class Verdict. Such a
+    verdict is converted to a CompiledVerdict without a program.
     """
-    return tuple(
-        verdict if isinstance(verdict, CompiledVerdict) else convert_to(CompiledVerdict, verdict)
-        for verdict in judged_session.verdicts.values()
-    )
+    return verdict if isinstance(verdict, CompiledVerdict) else convert_to(CompiledVerdict, verdict)
 
 
 def compiled_case_of(verdict: CompiledVerdict) -> CompiledCaseRecord:

@@ -354,8 +354,8 @@ def _load_or_compile(lowered: LoweredProgram, path: Path | None) -> OptimizedPro
             return wire.from_json(OptimizedProgram, document)
     optimized = lowered.compile()
     if path is not None:
-        content = json.dumps(wire.to_json(optimized)).encode()
-        storage.write(path, gzip.compress(content, mtime=0))
+        text = json.dumps(wire.to_json(optimized))
+        storage.write(path, gzip.compress(text.encode(), mtime=0))
     return optimized
 
 

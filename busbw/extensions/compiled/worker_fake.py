@@ -136,7 +136,6 @@ def _hlo_text(case: Case, script: dict[str, Any]) -> str:
     payload = f"f32[{case.payload_bytes // 4}]{{0}}"
     size = collective.output_bytes(case.payload_bytes, case.group_size)
     chosen = {"strategy": script.get("strategy", "FakeRing"), "debug": "colors:2 phases:1"}
-    config = json.dumps({"collective_algorithm_config": chosen})
     pairs = [
         (group[source], group[target])
         for group in case.rank_groups
@@ -146,7 +145,7 @@ def _hlo_text(case: Case, script: dict[str, Any]) -> str:
     line = (
         f"%{collective.hlo_name}.1 = f32[{size // 4}]{{0}} {collective.hlo_name}(%own), "
         f"channel_id=1, {'source_target_pairs' if pairs else 'replica_groups'}={groups}, "
-        f"to_apply=%add, backend_config={config}"
+        f"to_apply=%add, backend_config={json.dumps({'collective_algorithm_config': chosen})}"
     )
     return f"""HloModule fake
 

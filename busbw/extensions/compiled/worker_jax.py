@@ -28,14 +28,11 @@ from busbw.worker.backends.jax.backend import describe_devices, jax_package_vers
 
 from .worker import RELEASE_VARIABLE, Compiler, LoweredProgram, OptimizedProgram, Topology
 
-# The variable with the path of the libtpu that JAX uses.
-_LIBRARY_VARIABLE = "TPU_LIBRARY_PATH"
 # The packages that contain a compiler, by the kind of device.
 _COMPILER_PACKAGES = {
     DeviceClass.TPU: ("libtpu", "libtpu-nightly"),
     DeviceClass.GPU: ("jax-cuda13-pjrt", "jax-cuda12-pjrt"),
 }
-_MAX_MESSAGE_CHARACTERS = 300
 
 
 def describe_compiler(topology: Topology) -> Compiler:
@@ -133,9 +130,7 @@ def _devices_of_topology(topology: Topology) -> list[Any]:
                 topology=topology.layout,
             )
     except (RuntimeError, ValueError, NotImplementedError) as error:
-        raise unavailable(
-            f"{topology.name}: {first_line(error)[:_MAX_MESSAGE_CHARACTERS]}"
-        ) from error
+        raise unavailable(f"{topology.name}: {first_line(error)[:300]}") from error
     devices = list(description.devices)
     if len(devices) != topology.ranks:
         raise unavailable(
@@ -150,7 +145,8 @@ def _compiler_release(device: DeviceClass) -> str:
 
     Raises MeasuringError if no compiler is installed.
     """
-    library = os.environ.get(_LIBRARY_VARIABLE, "")
+    # JAX sets the variable to the path of an installed libtpu.
+    library = os.environ.get("TPU_LIBRARY_PATH")
     if device is DeviceClass.TPU and library:
         return os.environ.get(RELEASE_VARIABLE) or _libtpu_release(Path(library))
     installed = package_versions(*_COMPILER_PACKAGES[device])

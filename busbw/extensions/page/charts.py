@@ -8,6 +8,7 @@ system uses a dark theme. This module reads no session: `curves` and `history` m
 from __future__ import annotations
 
 import importlib
+import json
 import re
 import struct
 import textwrap
@@ -16,9 +17,11 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from importlib.resources import files
 from types import ModuleType
 from typing import Any, TypeAlias
 
+from busbw import storage
 from busbw.model.words import payload_text, shorten_list
 from busbw.report.table import Column, Table, TextLine, make_rows
 
@@ -35,79 +38,24 @@ _ROLES_OF_PARTS_PATTERN = re.compile(r' (?:aria-[a-z]+|role)="[^"]*"')
 _ROW_KEYS = ("series", "row", "x", "x2", "y", "reference", "low", "high", "bin", "remark")
 ChartRow: TypeAlias = Mapping[str, Any]
 
-# Curves have the colors of Okabe and Ito, because readers with any color vision can tell these
-# colors apart. Colors that are hard to see on a white page are darkened.
-BACKGROUND, TEXT, MUTED, GRID = "#ffffff", "#1f2328", "#59636e", "#dfe3e8"
-CURVE_COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#3f9fd8", "#6b4c00")
+# The files vega_config.json and charts.css have further colors: the colors of curves, which are
+# those of Okabe and Ito, because readers with any color vision can tell these colors apart, and a
+# color of the dark theme for each color of the light theme. Colors that are hard to see on a white
+# page are darkened. The default of Vega-Lite for the labels of times has twelve hours, and does not
+# say which half of the day.
+TEXT, MUTED = "#1f2328", "#59636e"
 # The colors of a heat map, from the fastest to the slowest cells.
 _RATIO_COLORS = (
     *("#0b3f78", "#1f6fb5", "#5ba1d6", "#a3c9e8", "#e6e9ed"),
     *("#fdb777", "#f4872f", "#cf4d0a", "#852a05"),
 )
-_FAILED_COLOR = "#a3128f"
-# The color of the dark theme for each color of the light theme.
-DARK_COLOR_OF_LIGHT = dict(
-    zip(
-        (BACKGROUND, TEXT, MUTED, GRID, *CURVE_COLORS, *_RATIO_COLORS, _FAILED_COLOR),
-        (
-            *("#0d1117", "#e6edf3", "#9aa4af", "#2b323b"),
-            *("#58a6e8", "#ff8a4c", "#2fc79a", "#e59cc8", "#a3dcff", "#f2bd3f"),
-            *("#b9e0ff", "#55aef2", "#2173b8", "#174a75"),
-            *("#252c36", "#7a3d12", "#b55a14", "#ee8b3a", "#ffcf9e", "#ff6fe0"),
-        ),
-        strict=True,
-    )
-)
-_CONFIG: dict[str, Any] = {
-    # The default of Vega-Lite has twelve hours, and does not say which half of the day.
-    "axisTemporal": {"format": {"hours": "%H:%M", "minutes": "%H:%M"}},
-    "aria": False,
-    "font": "sans-serif",
-    "background": BACKGROUND,
-    "padding": 8,
-    "view": {"stroke": None},
-    "title": {
-        "anchor": "start",
-        "frame": "bounds",
-        "offset": 12,
-        "color": TEXT,
-        "fontSize": 16,
-        "subtitleColor": MUTED,
-        "subtitleFontSize": 14,
-    },
-    "axis": {
-        "domainColor": MUTED,
-        "gridColor": GRID,
-        "labelColor": TEXT,
-        "labelFontSize": 14,
-        "labelOverlap": "greedy",
-        "labelSeparation": 4,
-        "tickColor": MUTED,
-        "titleColor": TEXT,
-        "titleFontSize": 14,
-        "titleFontWeight": "normal",
-        "titlePadding": 10,
-    },
-    "header": {"labelColor": TEXT, "labelFontSize": 14, "labelFontWeight": "bold"},
-    "legend": {
-        "orient": "bottom",
-        "columns": 1,
-        "labelColor": TEXT,
-        "labelFontSize": 14,
-        "labelLimit": 440,
-        "symbolStrokeColor": TEXT,
-        "layout": {"bottom": {"direction": "vertical", "anchor": "start"}},
-    },
-    "range": {"category": CURVE_COLORS},
-    "text": {"fontSize": 14},
-}
 _WIDTH = 560
 _TITLE_LINE_CHARACTERS = 72
 _PAYLOAD_LABEL_EXPRESSION = (
     "datum.value >= 1048576 ? datum.value / 1048576 + 'M' : "
     "datum.value >= 1024 ? datum.value / 1024 + 'K' : datum.value"
 )
-_OUTCOME_COLORS = {"OUT_OF_MEMORY": MUTED, "FAILED": _FAILED_COLOR}
+_OUTCOME_COLORS = {"OUT_OF_MEMORY": MUTED, "FAILED": "#a3128f"}
 # The points of a curve are not drawn if a curve has more of them, since they would hide each other.
 _MAX_POINTS = 60
 _MAX_LISTED_X_VALUES = 4
@@ -320,14 +268,15 @@ class DrawingError(Exception):
 def draw_svg(chart: Chart, *, has_style: bool = True) -> str:
     """Draw a chart as SVG with a description for screen readers.
 
-    With `has_style` the SVG contains `dark_style_sheet()`; otherwise the page around the SVG must
-    contain this style sheet. Raises DrawingError if a library is missing or refuses the chart.
+    With `has_style` the SVG contains the style sheet charts.css, which has the colors of the dark
+    theme; otherwise the page around the SVG must contain this style sheet. Raises DrawingError if a
+    library is missing or refuses the chart.
     """
     text: str = _render(chart, "svg")
     head, _, body = text.replace('class="marks"', 'class="busbw-figure"', 1).partition(">")
     label = escape(_sanitize(chart.description, 2000))
     head += f' {_SVG_WRITER_ATTRIBUTE} role="img" aria-label="{label}">'
-    style = f"<style>{dark_style_sheet()}</style>" if has_style else ""
+    style = f"<style>{read_resource('charts.css')}</style>" if has_style else ""
     return head + style + _ROLES_OF_PARTS_PATTERN.sub("", body)
 
 
@@ -352,14 +301,9 @@ def is_drawn_chart(text: str) -> bool:
     return is_svg or ("PNG" in head[:8] and _PNG_CHUNK.decode() in head)
 
 
-def dark_style_sheet() -> str:
-    """Return the CSS that gives charts dark colors if the reader's system uses a dark theme."""
-    colors = "".join(
-        f'.busbw-figure [{kind}="{light}"]{{{kind}:{dark}}}'
-        for light, dark in DARK_COLOR_OF_LIGHT.items()
-        for kind in ("fill", "stroke")
-    )
-    return f"@media (prefers-color-scheme:dark){{{colors}}}"
+def read_resource(name: str) -> str:
+    """Return the text of a file of this package, such as ``page.css``."""
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def _render(chart: Chart, format_name: str, **options: float) -> Any:
@@ -367,19 +311,16 @@ def _render(chart: Chart, format_name: str, **options: float) -> Any:
 
     Raises DrawingError if a library is missing or refuses the chart.
     """
-    try:
+    with storage.reraise_as(DrawingError, ImportError, where=f"{MISSING_LIBRARIES}: "):
         altair = importlib.import_module("altair")
         render = getattr(importlib.import_module("vl_convert"), f"vegalite_to_{format_name}")
-    except ImportError as error:
-        raise DrawingError(MISSING_LIBRARIES) from error
-    try:
-        specification = chart.altair_chart(altair).to_dict() | {"config": _CONFIG}
+    with storage.reraise_as(DrawingError, ValueError, where="this figure cannot be drawn: "):
+        specification = chart.altair_chart(altair).to_dict()
+        specification["config"] = json.loads(read_resource("vega_config.json"))
         specification["datasets"] = {"rows": chart.rows}
         return render(
             _sanitize(specification), show_warnings=False, allowed_base_urls=[], **options
         )
-    except ValueError as error:
-        raise DrawingError(f"this figure cannot be drawn: {error}") from error
 
 
 def _sanitize(value: Any, max_characters: int = _MAX_TEXT_CHARACTERS) -> Any:

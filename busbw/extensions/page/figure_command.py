@@ -13,7 +13,7 @@ from pathlib import Path
 
 from busbw import storage
 from busbw.baselines.document import BaselineError
-from busbw.baselines.store import check_folder, read_published
+from busbw.baselines.store import read_published
 from busbw.cli import (
     Subparsers,
     add_command,
@@ -142,8 +142,8 @@ def _requested_chart(options: argparse.Namespace, tables: Sequence[Path]) -> Cha
 def _history_chart(options: argparse.Namespace) -> Chart:
     """Return a heat map of a machine's sessions or, with --case, a chart of one case's sessions.
 
-    Raises UsageError if the history lacks the machine or the case, or if the history has several
-    machines and --machine selects none of them.
+    Raises UsageError if the history lacks the machine, the case or its times, or if the history has
+    several machines and --machine selects none of them.
     """
     baselines = options.baselines or Path("baselines")
     machines = select_machine_histories(options.history, baselines, name=options.machine)
@@ -156,7 +156,9 @@ def _history_chart(options: argparse.Namespace) -> Chart:
     cases = {history.case.name: history for history in reversed(machine.cases)}
     if options.case not in cases:
         raise UsageError(f"--case: {wrong_choice_text(options.case, tuple(cases))}")
-    return case_history_chart(machine, cases[options.case])
+    # No session may have a time of the case that can be compared with other times.
+    with as_usage_error(ValueError, where="--case: "):
+        return case_history_chart(machine, cases[options.case])
 
 
 def _published_tables(options: argparse.Namespace) -> list[Path]:
@@ -164,13 +166,12 @@ def _published_tables(options: argparse.Namespace) -> list[Path]:
 
     Raises UsageError if the device has no such file.
     """
-    with as_usage_error(BaselineError, where="--baselines: "):
-        folder = options.baselines or shipped_folder("baselines")
-        check_folder(folder)
+    folder = options.baselines or shipped_folder("baselines")
     tables = sorted(folder.glob(f"{glob.escape(options.published)}/*/published.*.json"))
     if not tables:
         devices = sorted({path.parents[1].name for path in folder.glob("*/*/published.*.json")})
-        if not devices:
-            raise UsageError(f"--published: there are no published figures in {folder}")
-        raise UsageError(f"--published: {wrong_choice_text(options.published, devices)}")
+        choices = ", ".join(devices) or "no device"
+        raise UsageError(
+            f"--published: {folder} has published figures of {choices}, got {options.published!r}"
+        )
     return tables

@@ -1,4 +1,4 @@
-"""The charts and the table of a machine's history: a heat map of ratios, and changed cases."""
+"""The charts of a machine's history: a heat map of ratios, and changed cases."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from busbw.history.files import HistoryLine
 from busbw.history.levels import CaseHistory, LevelChange, MachineHistory
 from busbw.history.texts import measured_outcome
 from busbw.model.field_types import moment_text
-from busbw.model.words import Outcome, payload_text, plural, ratio_text, seconds_text
-from busbw.report.table import Column, Table, TextLine
-from busbw.report.table import Row as TableRow
+from busbw.model.words import Outcome, payload_text, plural, seconds_text
 
 from .charts import ChartRow, CurveChart, HeatMap
 
@@ -23,9 +21,11 @@ _FIRST_SESSION_COUNT = 20
 MAX_CASE_CHARTS = 12
 _MAX_SESSIONS = 400
 # Edges of the ranges of ratios, as differences from 1. A heat map uses the first edges whose middle
-# range holds the usual noise.
-_RATIO_EDGES = ((0.03, 0.06, 0.12, 0.25), (0.06, 0.12, 0.25, 0.5), (0.12, 0.25, 0.5, 1.0))
-_WIDEST_RATIO_EDGES = (0.25, 0.5, 1.0, 2.0)
+# range holds the usual noise, or else the last edges.
+_RATIO_EDGES = (
+    *((0.03, 0.06, 0.12, 0.25), (0.06, 0.12, 0.25, 0.5), (0.12, 0.25, 0.5, 1.0)),
+    (0.25, 0.5, 1.0, 2.0),
+)
 _SECONDS_OF_UNIT = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
 _UNTIMED_OUTCOMES = (Outcome.FAILED, Outcome.OUT_OF_MEMORY)
 
@@ -41,7 +41,7 @@ def heat_map(machine: MachineHistory) -> HeatMap:
     spreads = [case.relative_stddev for case in machine.cases if case.relative_stddev is not None]
     spread = statistics.median(spreads) if spreads else 0.0
     edges = next(
-        (edges for edges in _RATIO_EDGES if math.log1p(edges[0]) >= 2 * spread), _WIDEST_RATIO_EDGES
+        (edges for edges in _RATIO_EDGES if math.log1p(edges[0]) >= 2 * spread), _RATIO_EDGES[-1]
     )
     # A case that is twice as fast gets as strong a color as a case that is twice as slow.
     ends = [*(1 / (1 + edge) for edge in reversed(edges)), *(1 + edge for edge in edges)]
@@ -55,7 +55,9 @@ def heat_map(machine: MachineHistory) -> HeatMap:
         f"the median of the case's first {_FIRST_SESSION_COUNT} sessions.",
         rows=[
             row
-            for case in _sort_cases(machine.cases)
+            for case in sorted(
+                machine.cases, key=lambda case: (_family_title(case), case.case.payload_bytes)
+            )
             for row in _heat_map_cells(case, moments, bins)
         ],
         headings={
@@ -70,15 +72,10 @@ def heat_map(machine: MachineHistory) -> HeatMap:
     )
 
 
-def _sort_cases(cases: Sequence[CaseHistory]) -> list[CaseHistory]:
-    """Return the cases sorted by family and series, and then by payload."""
-    return sorted(cases, key=lambda case: (_family_title(case), case.case.payload_bytes))
-
-
 def _family_title(case: CaseHistory) -> str:
     """Return the name of a case's family and, if the series is interleaved, of the series."""
-    series = f", {case.series.text}" if case.series.stack else ""
-    return f"{case.case.family_name}{series}"
+    family = case.case.family_name
+    return f"{family}, {case.series.text}" if case.series.stack else family
 
 
 def _heat_map_cells(
@@ -111,11 +108,9 @@ def _heat_map_cells(
                 ratio,
             )
     # A cell ends where the next session begins. After the last session the median gap is used.
-    gaps = sorted(after - before for before, after in itertools.pairwise(session_starts))
-    columns = [
-        *session_starts,
-        session_starts[-1] + (gaps[len(gaps) // 2] if gaps else timedelta(days=1)),
-    ]
+    gaps = [after - before for before, after in itertools.pairwise(session_starts)]
+    last_end = session_starts[-1] + statistics.median_high(gaps or [timedelta(days=1)])
+    edges = [*session_starts, last_end]
     label = payload_text(case.case.payload_bytes)
     # As long as sessions of a bin are neighbors, position and session number grow alike.
     neighbors = itertools.groupby(
@@ -127,8 +122,8 @@ def _heat_map_cells(
         yield {
             "series": _family_title(case),
             "row": label,
-            "x": moment_text(columns[numbers[0]]),
-            "x2": moment_text(columns[numbers[-1] + 1]),
+            "x": moment_text(edges[numbers[0]]),
+            "x2": moment_text(edges[numbers[-1] + 1]),
             "y": statistics.median(ratios) if ratios else None,
             "bin": name,
             "remark": None if ratios else name,
@@ -137,8 +132,8 @@ def _heat_map_cells(
 
 def _level_changes(machine: MachineHistory, case: CaseHistory) -> list[LevelChange]:
     """Return the changes of the level of `case` or of all cases of its series, oldest first."""
-    changes = [*case.changes, *machine.shared_changes.get(case.series, ())]
-    return sorted(changes, key=lambda change: change.began)
+    shared = machine.shared_changes.get(case.series, ())
+    return sorted([*case.changes, *shared], key=lambda change: change.began)
 
 
 def changed_cases(machine: MachineHistory) -> list[CaseHistory]:
@@ -228,48 +223,3 @@ def _session_row(
         "high": max(times_s, default=None),
         "remark": "; ".join(texts) or None,
     }
-
-
-_COLUMNS = (
-    Column("case", "case", left_aligned=True),
-    Column("sessions", "sessions"),
-    Column("level_s", "level", text=seconds_text),
-    Column("spread", "spread", unit="%", text=lambda share: f"{100 * share:.2g}"),
-    Column("newest_s", "newest", text=seconds_text),
-    Column("ratio", "vs first", text=ratio_text),
-    Column("outcome", "outcome", left_aligned=True),
-)
-
-
-def cases_table(machine: MachineHistory) -> Table:
-    """Return a table with a row for each case, and below each row the changes of level."""
-    return Table(
-        title=TextLine("All cases"),
-        columns=_COLUMNS,
-        rows=tuple(map(_case_row, _sort_cases(machine.cases))),
-        notes=(
-            "vs first: the newest time over the median of the first "
-            f"{_FIRST_SESSION_COUNT} sessions",
-        ),
-        missing_text="-",
-    )
-
-
-def _case_row(case: CaseHistory) -> TableRow:
-    """Return the row of a case, with its changes of level as notes."""
-    times_s = list(case.times_s.values())
-    outcomes = [
-        outcome for line in case.lines_by_session.values() if (outcome := measured_outcome(line))
-    ]
-    values = {
-        "case": f"{case.case.name}, {case.series.text}" if case.series.stack else case.case.name,
-        "sessions": len(times_s),
-        "level_s": case.level_s,
-        "spread": case.relative_stddev,
-        "newest_s": times_s[-1] if times_s else None,
-        "ratio": times_s[-1] / statistics.median(times_s[:_FIRST_SESSION_COUNT])
-        if times_s
-        else None,
-        "outcome": outcomes[-1].value if outcomes else None,
-    }
-    return TableRow(values, notes=tuple(TextLine(change.sentence) for change in case.changes))

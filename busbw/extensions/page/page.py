@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import itertools
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from importlib.resources import files
 
 import busbw
 from busbw import storage, wire
@@ -23,7 +23,12 @@ from busbw.cli import (
     check_output_file,
     command_error,
 )
-from busbw.cli.history import read_machine_histories, read_session, select_machine_histories
+from busbw.cli.history import (
+    cases_tables,
+    read_machine_histories,
+    read_session,
+    select_machine_histories,
+)
 from busbw.history.files import HistoryError
 from busbw.history.levels import MachineHistory
 from busbw.history.texts import failing_since_texts, history_texts
@@ -40,8 +45,8 @@ from .charts import (
     MISSING_LIBRARIES,
     Chart,
     DrawingError,
-    dark_style_sheet,
     draw_svg,
+    read_resource,
 )
 
 _GENERATOR_TAG = '<meta name="generator" content="busbw page">'
@@ -180,33 +185,25 @@ def make_page(sessions: Sequence[SessionDocument], machines: Sequence[MachineHis
     folder = machines[0].folder if len(machines) == 1 else plural(len(machines), "machine")
     title = plural(len(sessions), "session") if sessions else f"Sessions of {folder}"
     overview = [*_joint_bandwidth_section(sessions), *machine_sections]
-    description = SessionDescription(title=title)
-    return Page(
-        title=title, chapters=[Chapter(description=description, sections=overview), *chapters]
-    )
+    chapter = Chapter(description=SessionDescription(title=title), sections=overview)
+    return Page(title=title, chapters=[chapter, *chapters])
 
 
 def _session_chapter(session: SessionDocument, machines: Sequence[MachineHistory]) -> Chapter:
     """Return the chapter of a session; `machines` say since when its failed cases fail."""
-    description = session.describe(
-        [
-            text
-            for machine in machines
-            for text in failing_since_texts(machine.lines, session.verdicts)
-        ]
-    )
+    texts = (failing_since_texts(machine.lines, session.verdicts) for machine in machines)
+    description = session.describe([*itertools.chain.from_iterable(texts)])
     charts = curves.session_charts(session) if isinstance(session, Results) else {}
-    cases = Section(
-        heading="Cases",
-        paragraphs=[(note, ()) for note in description.notes],
-        tables=description.tables,
-    )
     return Chapter(
         description=description,
         sections=[
             Section(heading="What changed", paragraphs=description.changes),
             *(Section(heading=name, charts=drawn) for name, drawn in charts.items() if drawn),
-            cases,
+            Section(
+                heading="Cases",
+                paragraphs=[(note, ()) for note in description.notes],
+                tables=description.tables,
+            ),
         ],
         began_text=session.began_text,
     )
@@ -246,8 +243,7 @@ def _history_sections(machine: MachineHistory) -> Iterator[Section]:
                 for case in changed_cases[: history.MAX_CASE_CHARTS]
             ],
         )
-    tables = [history.cases_table(machine)] if machine.cases else []
-    yield Section(heading=f"All cases on {machine.folder}", tables=tables)
+    yield Section(heading=f"All cases on {machine.folder}", tables=cases_tables(machine))
 
 
 def render_html(page: Page) -> str:
@@ -255,22 +251,20 @@ def render_html(page: Page) -> str:
 
     Raises DrawingError if a library is missing, or if a chart cannot be drawn.
     """
-    try:
+    with storage.reraise_as(DrawingError, ImportError, where=f"{MISSING_LIBRARIES}: "):
         jinja = importlib.import_module("jinja2")
         markup = importlib.import_module("markupsafe").Markup
-    except ImportError as error:
-        raise DrawingError(MISSING_LIBRARIES) from error
     environment = jinja.Environment(
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja.StrictUndefined,
-        loader=jinja.FunctionLoader(_read_resource),
+        loader=jinja.FunctionLoader(read_resource),
     )
     text: str = environment.get_template("page.html").render(
         page=page,
         version=busbw.__version__,
-        style=markup(_read_resource("page.css") + dark_style_sheet()),
+        style=markup(read_resource("page.css") + read_resource("charts.css")),
         svg=lambda chart: markup(draw_svg(chart, has_style=False)),
     )
     # Names of files may hold control characters, or characters that UTF-8 cannot encode.
@@ -280,8 +274,3 @@ def render_html(page: Page) -> str:
 def is_page(text: str) -> bool:
     """Return whether `text` is the content of an HTML page that busbw wrote."""
     return text.startswith("<!DOCTYPE html>") and _GENERATOR_TAG in text[:2000]
-
-
-def _read_resource(name: str) -> str:
-    """Return the text of a file of this package, such as ``page.css``."""
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ files of their wheels.
 
 COMMANDS = {"stack": "reference"}
 HOOKS = {
-    "build_references": "session:build_references",
-    "lock_references": "session:lock_references",
-    "session_findings": "session:add_reference_judgements",
+    "build_references": "reference:build_references",
+    "lock_references": "reference:lock_references",
+    "session_findings": "reference:add_reference_judgements",
 }

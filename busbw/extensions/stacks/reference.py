@@ -1,4 +1,4 @@
-"""Read the packages of a stack, write its lock with the baselines, and build it from the lock.
+"""Lock the stack of a session, build it from its lock, and judge the machine by it.
 
 A lock is the file ``pylock.FRAMEWORK.toml`` in the folder of a machine's baselines. Its table
 ``tool.busbw`` has the values for which the format of PEP 751 has no place. The command `busbw
@@ -8,35 +8,43 @@ stack` lists the locks.
 from __future__ import annotations
 
 import argparse
-import base64
-import csv
 import hashlib
 import json
 import os
-import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from importlib.metadata import Distribution, distributions
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 from busbw import storage, wire
 from busbw.cli import Subparsers, add_command, command_error
+from busbw.driver.bundle import worker_hash
 from busbw.frameworks import FRAMEWORKS
+from busbw.grid import MeasuredDevices
+from busbw.history.files import HistoryError, SeriesKey, comparable_sessions, read_folder
+from busbw.judge.levels import EarlierSessions, find_losses, losses_text
+from busbw.judge.policy import Policy
+from busbw.judge.session import slower_framework_text
 from busbw.model import variables
-from busbw.model.field_types import Date
-from busbw.model.words import plural
-from busbw.session.option import UsageError, parse_path
-from busbw.session.options import LockedStack
+from busbw.model.stored import StoredSession, merge_sessions
+from busbw.model.verdict import SessionVerdict
+from busbw.model.words import SessionOutcome, plural
+from busbw.session.judge import present_session_by_key
+from busbw.session.machine import interpreter_of_framework, key_of_all_devices
+from busbw.session.option import as_usage_error, cache_folder, parse_path
+from busbw.session.options import LockedStack, Options
+from busbw.session.state import JudgedSession, MeasuredSession
 
-from . import uv
-from .uv import StackError, run_command
-
-_DATE_LINE_PATTERN = re.compile("^date = .*$", re.MULTILINE)
-_REMEDY = "--update-baselines locks the stack that it accepts"
+from .environments import (
+    PYLOCK_OPTIONS,
+    StackError,
+    build_once,
+    find_required_packages,
+    hash_of_files,
+    install_packages,
+    read_interpreter,
+    resolve_requirements,
+)
 
 
 def add_to(commands: Subparsers) -> None:
@@ -63,13 +71,11 @@ def add_to(commands: Subparsers) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print a line for each lock in the folder of baselines, and return the exit code 0.
 
-    Raises UsageError if the folder does not exist.
+    Raises CommandError if a lock cannot be read.
     """
-    if not options.baselines.is_dir():
-        raise UsageError(f"--baselines: there is no folder {options.baselines}")
     paths = sorted(options.baselines.glob("*/*/pylock.*.toml"))
     if not paths:
-        print("no stack is locked: busbw run --update-baselines locks what it measures")
+        print(f"{options.baselines} has no locked stack: busbw run --update-baselines locks stacks")
     for path in paths:
         with command_error(StackError):
             stack = read_lock(path)
@@ -85,25 +91,19 @@ class StackLock:
     """The values of busbw in a lock, which is a file from which a stack can be built again.
 
     Attributes:
+        digest: The name of the stack: a hash of the lock, 16 hexadecimal digits.
         python: The version of the interpreter that was measured, such as ``3.12.4``.
         date: The day on which the stack was locked.
         flags: The values of the environment variables that configured the stack, by variable.
         records: A hash over the installed files of each package, by the name of the package.
-        hashes: All SHA-256 hashes in the lock, sorted, including the hashes of the wheels.
 
     """
 
+    digest: str
     python: str
-    date: Date
+    date: str
     flags: Mapping[str, str]
     records: Mapping[str, str]
-    hashes: tuple[str, ...]
-
-    @property
-    def digest(self) -> str:
-        """The name of the stack: a hash of `python`, `flags`, `hashes`, 16 hexadecimal digits."""
-        text = json.dumps([self.python, dict(self.flags), self.hashes], sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def read_lock(path: Path) -> StackLock:
@@ -111,13 +111,12 @@ def read_lock(path: Path) -> StackLock:
 
     Raises StackError if the file cannot be read or is not a valid lock.
     """
-    try:
+    where = f"expected a lock, which --update-baselines writes: {path}: "
+    with storage.reraise_as(StackError, ValueError, TypeError, where=where):
         text = storage.read(path).decode()
-        table = tomllib.loads(text).get("tool", {}).get("busbw", {})
-        hashes = sorted(re.findall(r"\b[0-9a-f]{64}\b", text))
-        return wire.from_json(StackLock, {**table, "hashes": hashes}, "tool.busbw")
-    except (ValueError, TypeError) as error:
-        raise StackError(f"{path}: {wire.escape_unprintable(str(error))}; {_REMEDY}") from error
+        values = tomllib.loads(text).get("tool", {}).get("busbw", {})
+        digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+        return wire.from_json(StackLock, {**values, "digest": digest}, "tool.busbw")
 
 
 def build_stack(
@@ -139,32 +138,23 @@ def build_stack(
 
     """
     path = folder / f"pylock.{framework}.toml"
-    stack = read_lock(path)
-    report(f"busbw reference: {framework} of {stack.date}, stack {stack.digest}")
-    locked_minor_version, built = minor_version(stack.python), cache / "stacks" / stack.digest
-    base = (
-        python
-        if minor_version(read_interpreter(python).version) == locked_minor_version
-        else locked_minor_version
-    )
-    # uv may link files of its cache into environments. An edit of such a file in another
-    # environment would also change this stack, so the files are copied.
-    uv.build_once(
-        built, lambda new: uv.install_packages(new, path.read_text(), base, "--link-mode=copy")
-    )
-    _check_files(built, stack)
+    with storage.reraise_as(StackError, StackError, where=f"{framework}: "):
+        stack = read_lock(path)
+        report(f"busbw reference: {framework} of {stack.date}, stack {stack.digest}")
+        built, minor_version = cache / "stacks" / stack.digest, stack.python.rpartition(".")[0]
+        version, _ = read_interpreter(python)
+        base = python if version.startswith(f"{minor_version}.") else minor_version
+        # uv may link files of its cache into environments. An edit of such a file in another
+        # environment would also change this stack, so the files are copied.
+        build_once(
+            built, lambda new: install_packages(new, path.read_text(), base, "--link-mode=copy")
+        )
+        with storage.reraise_as(StackError, StackError, where=f"delete {built} and try again: "):
+            _, installed = read_interpreter(f"{built}/bin/python")
+            records = {name: hash_of_files(package) for name, package in installed.items()}
+            if different := records.items() ^ stack.records.items():
+                raise StackError(f"{min(different)[0]} has other files than the locked package")
     return LockedStack(python=f"{built}/bin/python", digest=stack.digest, flags=stack.flags)
-
-
-def _check_files(folder: Path, stack: StackLock) -> None:
-    """Raise StackError if the files of the environment in `folder` differ from the lock `stack`."""
-    try:
-        installed = read_interpreter(f"{folder}/bin/python").distributions
-        records = {name: hash_of_files(distribution) for name, distribution in installed.items()}
-        if different := records.items() ^ stack.records.items():
-            raise StackError(f"{min(different)[0]} has other files than those that were measured")
-    except StackError as error:
-        raise StackError(f"{error}; delete {folder} to build it again; {_REMEDY}") from error
 
 
 def lock_stack(folder: Path, framework: str, python: str, date: str, *, replaces_lock: bool) -> str:
@@ -189,43 +179,37 @@ def lock_stack(folder: Path, framework: str, python: str, date: str, *, replaces
     if path.exists() and not replaces_lock:
         return ""
     try:
-        with storage.reraise_as(StackError, storage.InputError, where=f"{path} "):
-            before = storage.read(path).decode(errors="replace") if path.exists() else ""
-        text = _lock_text(framework, python, date)
+        before = storage.read(path).decode(errors="replace") if path.exists() else ""
+        text = _lock_text_without_date(framework, python)
     except ValueError as error:
-        return f"{framework}: its stack is not locked as a reference: {error}"
-    if not text or _DATE_LINE_PATTERN.sub("", before) == _DATE_LINE_PATTERN.sub("", text):
+        return f"{framework}: its stack is not locked in {path}: {error}"
+    # A stack that was locked on an earlier day keeps its date.
+    if before.startswith(text):
         return ""
-    storage.write(path, text)
+    storage.write(path, f'{text}date = "{date}"\n')
     packages = plural(text.count("[[packages]]"), "package")
     return f"{framework}: its stack is the reference now, {packages} in {path}"
 
 
-def _lock_text(framework: str, python: str, date: str) -> str:
-    """Return the text of the lock of a framework's stack in the interpreter `python`.
+def _lock_text_without_date(framework: str, python: str) -> str:
+    """Return the lock of a framework's stack in the interpreter `python`, up to the line of a date.
 
-    `date` is the day of the session. The text is empty for a scripted framework that is not
-    installed as a package. Raises StackError if the stack cannot be installed again from an index
-    of packages, or if an installed file was changed.
+    The text is empty for a framework that is not installed as a package. Raises StackError if the
+    stack cannot be installed again from an index of packages, or if an installed file was changed.
     """
-    interpreter = read_interpreter(python)
-    stack = interpreter.find_required_packages(FRAMEWORKS[framework].packages)
-    if not stack and FRAMEWORKS[framework].is_scripted:
+    version, installed = read_interpreter(python)
+    stack = find_required_packages(FRAMEWORKS[framework].packages, version, installed)
+    if not stack:
         return ""
-    problems = [
-        f"{name} replaces a library" for name in variables.LIBRARY_VARIABLES if name in os.environ
-    ]
-    problems += [f"{name} {text}" for name in stack if (text := reason_not_lockable(stack[name]))]
-    problems += [] if stack else [f"it is no package of {python}"]
-    if problems:
-        raise StackError(f"{problems[0]}; expected packages as an index has them")
+    if replaced := os.environ.keys() & set(variables.LIBRARY_VARIABLES):
+        raise StackError(f"{', '.join(replaced)} replaces a library; expected that of a package")
     tables: dict[str, Mapping[str, str]] = {
-        "tool.busbw": {"python": interpreter.version, "date": date},
         "tool.busbw.flags": variables.stack_variables(os.environ, os.path.expanduser("~")),
         "tool.busbw.records": {name: hash_of_files(stack[name]) for name in stack},
+        "tool.busbw": {"python": version},
     }
     pins = [f"{name}=={stack[name].version}" for name in stack]
-    packages = uv.resolve_requirements(pins, python, "--no-deps", *uv.PYLOCK_OPTIONS)
+    packages = resolve_requirements(pins, python, "--no-deps", *PYLOCK_OPTIONS)
     return packages + "".join(f"\n[{name}]\n{_toml_lines(table)}" for name, table in tables.items())
 
 
@@ -241,118 +225,117 @@ def _toml_lines(table: Mapping[str, str]) -> str:
     )
 
 
-_DESCRIBE_CODE = (
-    "import json, platform, sys; print(json.dumps([platform.python_version(), sys.path]))"
-)
+def build_references(
+    options: Options,
+    target: MeasuredDevices,
+    frameworks: Sequence[str],
+    report: Callable[[str], None],
+) -> dict[str, LockedStack]:
+    """Build the locked stacks that are not built yet; return the locked stack of each framework.
 
-# The installer writes or changes these files, or the files are outside the folder of packages, so
-# they can differ from the files of the wheel.
-_INSTALLER_FILE_PATTERN = re.compile(
-    r"\.\./|/|.*\.pyc$"
-    r"|[^/]*\.dist-info/(INSTALLER|RECORD|REQUESTED|direct_url\.json|uv_cache\.json)$"
-)
+    Args:
+        options: The options of the session.
+        target: The devices. The locks are in the folder of the baselines of these devices.
+        frameworks: The names of the frameworks.
+        report: A function that is called with a sentence for each stack.
 
+    Returns:
+        The locked stacks, by framework.
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Interpreter:
-    """An interpreter on this machine, and its installed packages.
-
-    Attributes:
-        version: The version of the interpreter, such as ``3.12.4``.
-        distributions: The packages that the interpreter would import, by normalized name.
+    Raises:
+        StackError: A stack has no lock or cannot be built.
 
     """
-
-    version: str
-    distributions: Mapping[str, Distribution]
-
-    def find_required_packages(self, names: Sequence[str]) -> dict[str, Distribution]:
-        """Return the installed packages `names` and all packages that these need, by name.
-
-        The packages of an extra (a group of optional requirements) belong to the stack if all
-        packages of the extra are installed. Extras matter, because JAX's plugins for chips are
-        extras of JAX, and CUDA's libraries are extras of these plugins.
-        """
-        stack: dict[str, Distribution] = {}
-        candidates = list(names)
-        while candidates:
-            name = candidates.pop()
-            if name in self.distributions and name not in stack:
-                stack[name] = self.distributions[name]
-                candidates += self._required_names(stack[name])
-        return dict(sorted(stack.items()))
-
-    def _required_names(self, distribution: Distribution) -> Iterator[str]:
-        """Yield the names of packages that a package requires, by itself or for an extra.
-
-        The requirements of an extra count only if all of its packages are installed.
-        """
-        requirements = [Requirement(text) for text in distribution.requires or ()]
-        for extra in ("", *(distribution.metadata.get_all("Provides-Extra") or ())):
-            environment = {"python_version": minor_version(self.version), "extra": extra}
-            needed = {
-                canonicalize_name(requirement.name)
-                for requirement in requirements
-                if not requirement.marker or requirement.marker.evaluate(environment)
-            }
-            if not extra or needed <= self.distributions.keys():
-                yield from needed
+    return {
+        framework: build_stack(
+            options.baselines / key_of_all_devices(target, framework).folder,
+            framework,
+            interpreter_of_framework(options, framework),
+            cache_folder(),
+            report,
+        )
+        for framework in frameworks
+    }
 
 
-def minor_version(version: str) -> str:
-    """Return the minor version of a version of Python, such as ``3.12`` for ``3.12.4``."""
-    return version.rpartition(".")[0]
+def lock_references(measured_session: MeasuredSession, frameworks: Sequence[str]) -> list[str]:
+    """Lock the present stacks of `frameworks`, and return notes for the user.
 
-
-def read_interpreter(python: str) -> Interpreter:
-    """Read the version and the packages of the interpreter at the path `python`.
-
-    Raises StackError if the interpreter cannot be started.
+    An existing lock is replaced only after --update-baselines=all. Raises OSError if a lock cannot
+    be written.
     """
-    version, folders = json.loads(run_command([python, "-I", "-c", _DESCRIBE_CODE]))
-    return Interpreter(
-        version=version,
-        # If several distributions have the same name, Python imports the first of them.
-        distributions={
-            canonicalize_name(distribution.name): distribution
-            for distribution in reversed(list(distributions(path=folders)))
-            if distribution.metadata["Name"]
-        },
+    options, target = measured_session.options, measured_session.machine.target
+    notes = (
+        lock_stack(
+            options.baselines / key_of_all_devices(target, framework).folder,
+            framework,
+            interpreter_of_framework(options, framework),
+            measured_session.date,
+            replaces_lock=options.update_baselines == "all",
+        )
+        for framework in frameworks
     )
+    return list(filter(None, notes))
 
 
-def hash_of_files(distribution: Distribution) -> str:
-    """Return a SHA-256 hash over the files that the wheel of an installed package brought.
+def add_reference_judgements(judged_session: JudgedSession) -> SessionVerdict:
+    """Return the session's verdict, with the judgement on the machine added.
 
-    The hash covers the names and the contents of the files. The text is empty if the package has no
-    record of its files. Raises StackError if a file was changed after the installation.
+    The verdicts on the cases judge the present stack, and the locked stacks judge the machine: if a
+    locked stack is slower than in earlier sessions, the machine is slower, and the outcome
+    MACHINE_SHIFT is added. The verdict is unchanged if the session measured no locked stack. Raises
+    UsageError if the history cannot be read.
     """
-    lines = []
-    record = distribution.read_text("RECORD") or ""
-    for name, recorded, *_ in csv.reader(filter(None, record.splitlines())):
-        if recorded and not _INSTALLER_FILE_PATTERN.match(name):
-            path = Path(str(distribution.locate_file(name)))
-            if not path.is_file() or recorded != _hash_in_record_format(
-                path, recorded.partition("=")[0]
-            ):
-                raise StackError(f"{path} is not the file of its wheel")
-            lines.append(f"{name},{recorded}")
-    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest() if lines else ""
+    measured_session, verdict = judged_session.observations, judged_session.session_verdict
+    if not isinstance(measured_session, MeasuredSession) or not measured_session.options.stacks:
+        return verdict
+    options = measured_session.options
+    present = present_session_by_key(measured_session, measured_session.references)
+    for key, session in present.items():
+        with as_usage_error(HistoryError):
+            lines = read_folder(options.history / key.folder) if options.history else ()
+        for framework, stack in options.stacks.items():
+            series = SeriesKey(framework=framework, stack=stack.digest, is_reference=True)
+            # Sessions that other code of workers measured cannot be compared with this session.
+            earlier = comparable_sessions(
+                (line for line in lines if line.worker == worker_hash()), series
+            )
+            text, is_slower = judge_reference(framework, earlier, session, measured_session.policy)
+            verdict = (
+                verdict.with_failure(SessionOutcome.MACHINE_SHIFT, text)
+                if is_slower
+                else replace(verdict, text=f"{verdict.text}; {text}")
+            )
+    return verdict
 
 
-def _hash_in_record_format(path: Path, algorithm: str) -> str:
-    """Return the hash of a file in the form of a RECORD, such as ``sha256=47DEQpj8HBSa``."""
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, algorithm).digest()
-    return f"{algorithm}={base64.urlsafe_b64encode(digest).rstrip(b'=').decode()}"
+def judge_reference(
+    framework: str, earlier: Sequence[StoredSession], present: StoredSession, policy: Policy
+) -> tuple[str, bool]:
+    """Judge by a locked stack whether a machine is slower than in earlier sessions.
 
+    Args:
+        framework: The framework of the locked stack.
+        earlier: The earlier sessions of the locked stack, oldest first.
+        present: The times of all locked stacks in the present session.
+        policy: The thresholds of the judging rules.
 
-def reason_not_lockable(distribution: Distribution) -> str:
-    """Return the reason why a package cannot be installed again from an index of packages.
+    Returns:
+        A text on the machine, and whether the machine is slower: the cases of the locked stack
+        together are slower, or a case has been slower over several sessions. The text says
+        ``unknown`` if too few cases have earlier times to judge all cases together.
 
-    The reason is the end of a sentence, such as ``was installed from URL``. The reason is empty if
-    the package can perhaps be installed again.
     """
-    if origin := distribution.read_text("direct_url.json"):
-        return f"was installed from {wire.escape_unprintable(str(json.loads(origin).get('url')))}"
-    return "" if distribution.read_text("RECORD") else "has no record of its files"
+    sessions = merge_sessions(earlier, policy.session_merge_time)
+    cases = frozenset(case for session in sessions for case in session.records)
+    assessment = EarlierSessions(sessions=sessions, cases=cases).assess_session(
+        present.times_s, policy
+    )
+    losses = losses_text(find_losses(sessions, present, assessment))
+    shared, least = assessment.shared_parts.get(framework), policy.rule.min_shared_case_count
+    text, is_slower = f"unknown from fewer than {least} cases of {framework}", bool(losses)
+    if shared is not None and len(assessment.limits) >= least:
+        text = slower_framework_text(framework, len(assessment.limits), shared)
+        is_slower |= framework in assessment.slower_frameworks
+    sessions_text = f"compared with {plural(len(sessions), 'earlier session')} in --history"
+    return "; ".join(filter(None, (f"the machine: {text}, {sessions_text}", losses))), is_slower

@@ -88,7 +88,7 @@ def test_bisect_names_the_first_slow_release_and_keeps_only_two_environments(
     assert {path.name.split("-")[3] for path in releases.iterdir()} == {"1.4", "1.5"}
     assert f"busbw: environments are kept in {releases}" in answer.err
     progress = json.loads(bisected.state.read_text())
-    assert progress["document"] == "busbw bisect 2"
+    assert progress["document"] == "busbw bisect 3"
     assert [test["release"] for test in progress["tested"]] == ["1.4", "1.6", "1.5"]
 
 
@@ -219,7 +219,7 @@ def test_bisect_refuses_the_state_file_of_another_bisection_and_keeps_the_file(
     bisected: Bisected,
 ) -> None:
     bisected.state.write_text(
-        json.dumps({"document": "busbw bisect 2", "command": ["other"], "tested": []})
+        json.dumps({"document": "busbw bisect 3", "command": ["other"], "tested": []})
     )
     bisected.run().refuses("state.json is of another bisection (other); remove it")
     assert "other" in bisected.state.read_text()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from busbw import wire
-from busbw.extensions.compiled.compilers import CompileJob, CompilingSession
+from busbw.extensions.compiled.judge import CompileJob, CompilingSession
 from busbw.extensions.compiled.mode import judge_programs
 from busbw.extensions.compiled.results import find_program, results_json
 from busbw.extensions.compiled.worker import CompiledProgram, Compiler, CompileSpec, Topology
@@ -65,9 +65,8 @@ def compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
         specs=specs,
         compilers=described,
         jobs=jobs,
-        results=results,
     )
     document: dict[str, Any] = json.loads(
-        results_json(replayed.with_skip_option(judge_programs(programs), inputs["skip"]))
+        results_json(replayed.with_skip_option(judge_programs(programs, results), inputs["skip"]))
     )
     return document

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import pytest
 
-from busbw.extensions.bisect.bisection import SearchResult, search_releases
-from busbw.extensions.bisect.criterion import Status
+from busbw.extensions.bisect.bisection import search_releases
+from busbw.extensions.bisect.sessions import Status
 
 
 def _search(
     count: int, first: int, untestable: Collection[int] = ()
-) -> tuple[SearchResult, list[str]]:
+) -> tuple[Sequence[str], list[str]]:
     """Search `count` releases, which are bad from number `first` on."""
     tested: list[str] = []
 
@@ -33,9 +33,7 @@ def test_a_bisection_tests_at_most_the_binary_logarithm_of_the_number_of_release
 ) -> None:
     for first in range(1, count):
         span, tested = _search(count, first)
-        assert span == SearchResult(
-            last_good_release=str(first - 1), first_bad_release=str(first), untestable=()
-        )
+        assert span == [str(first - 1), str(first)]
         assert len(tested) <= math.ceil(math.log2(count))
 
 
@@ -45,13 +43,11 @@ def test_a_bisection_tests_a_neighbour_of_a_release_that_cannot_be_tested() -> N
         first = chance.randrange(1, 64)
         untestable = {number for number in range(1, 63) if chance.random() < 0.4}
         span, tested = _search(64, first, untestable)
-        assert int(span.last_good_release) < first <= int(span.first_bad_release)
-        assert set(map(int, span.untestable)) <= untestable
+        assert int(span[0]) < first <= int(span[-1])
+        assert set(map(int, span[1:-1])) <= untestable
         assert len(tested) == len(set(tested)) <= 6 + len(untestable)
 
 
 def test_the_result_of_a_bisection_lists_all_untestable_releases_before_the_bad_release() -> None:
     span, _ = _search(5, 2, {1, 2, 3})
-    assert span == SearchResult(
-        last_good_release="0", first_bad_release="4", untestable=("1", "2", "3")
-    )
+    assert span == ["0", "1", "2", "3", "4"]

@@ -6,8 +6,13 @@ import random
 
 import pytest
 
-from busbw.extensions.bisect.criterion import Criterion, SessionResult, Status, find_criterion
-from busbw.extensions.bisect.sessions import SessionRunner
+from busbw.extensions.bisect.sessions import (
+    Criterion,
+    SessionResult,
+    SessionRunner,
+    Status,
+    find_criterion,
+)
 from busbw.model.case import CaseSpec
 from busbw.model.launch import Failure
 from busbw.model.verdict import Verdict
@@ -43,7 +48,7 @@ def test_the_criterion_of_a_bisection_is_a_failure_rather_than_a_slower_time() -
     bad = _result(_failed(WRONG), _verdict(Outcome.REGRESSED, LARGE, ratio=1.5))
     criterion = find_criterion(PASSES, bad)
     assert criterion is not None
-    assert (criterion.problem, criterion.outcome) == ("wrong result", Outcome.FAILED)
+    assert criterion.problem == "wrong result"
     assert len(criterion.cases) == 1
 
 
@@ -75,13 +80,13 @@ def test_a_release_that_fails_in_another_way_than_the_bad_release_is_untestable(
     verdict: Verdict, status: Status
 ) -> None:
     case = _verdict(Outcome.PASS).spec.id
-    criterion = Criterion(cases=(case,), outcome=Outcome.FAILED, kind=WRONG.value)
+    criterion = Criterion(cases=(case,), problem="wrong result")
     assert criterion.status_of_session(_result(verdict)) is status
 
 
 def test_a_release_is_neither_good_nor_bad_if_its_case_is_noisy() -> None:
     case = _verdict(Outcome.PASS).spec.id
-    criterion = Criterion(cases=(case,), outcome=Outcome.REGRESSED)
+    criterion = Criterion(cases=(case,), problem="slow")
     assert criterion.status_of_session(_result(_verdict(Outcome.NOISY))) is None
 
 
@@ -89,7 +94,7 @@ def test_a_release_is_neither_good_nor_bad_if_its_case_is_noisy() -> None:
 def test_launches_decide_whether_a_release_shows_less_or_more_than_half_of_the_loss(
     loss: float, noise: float
 ) -> None:
-    criterion = Criterion(cases=("x",), outcome=Outcome.REGRESSED, ratio=1 + loss)
+    criterion = Criterion(cases=("x",), problem="slow", ratio=1 + loss)
     for seed in range(200):
         chance = random.Random(seed)
         for status, level in ((Status.GOOD, 0.0), (Status.BAD, loss)):
@@ -103,14 +108,14 @@ def test_a_failure_that_does_not_occur_again_has_a_rate_above_0(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(SessionRunner, "run_alone", lambda runner, *options: PASSES)
-    criterion = Criterion(cases=("x",), outcome=Outcome.FAILED)
+    criterion = Criterion(cases=("x",), problem="failed")
     measured = SessionRunner.with_measured_failure_rate(object.__new__(SessionRunner), criterion)
     assert 100 < measured.needed_launch_count < 10_000
 
 
 def test_a_bisection_with_a_rarer_failure_needs_more_launches_before_a_release_is_good() -> None:
     counts = [
-        Criterion(cases=("x",), outcome=Outcome.FAILED, rate=rate).needed_launch_count
+        Criterion(cases=("x",), problem="failed", rate=rate).needed_launch_count
         for rate in (1.0, 0.5, 0.2, 0.1)
     ]
     assert counts[0] == 1

@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 
-from busbw.extensions.bisect.releases import releases_between
-from busbw.extensions.stacks.uv import StackError
+from busbw.extensions.bisect.bisection import releases_between
+from busbw.extensions.stacks.environments import StackError
 from tests.helpers.wheels import use_index, wheel
 
 PACKAGE = "busbw-made-up"
@@ -23,7 +24,7 @@ def test_release_candidates_are_listed_only_if_the_good_or_bad_release_is_one_of
     use_index(monkeypatch, tmp_path)
 
     def between(first: str, last: str) -> tuple[str, ...]:
-        return releases_between(PACKAGE, first, last, sys.executable)
+        return releases_between(PACKAGE, Version(first), Version(last), sys.executable)
 
     assert between("0.7.0", "0.9.0.1") == ("0.7.0", "0.7.1", "0.9.0", "0.9.0.1")
     assert between("0.7.1rc1", "0.9") == ("0.7.1rc1", "0.7.1", "0.9.0")

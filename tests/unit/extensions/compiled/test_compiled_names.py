@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pytest
 
 from busbw.collectives import COLLECTIVES
-from busbw.extensions.compiled.topologies import TOPOLOGY_SETS
+from busbw.extensions.compiled.compilers import TOPOLOGY_SETS
 from busbw.worker.backends.hlo import module as hlo
 from busbw.worker.backends.recordings import map_begin_to_end
 from tests.helpers import frameworks as real
@@ -28,7 +28,7 @@ PAYLOADS = (2**10, 2**16, 2**20, 2**24) if IS_ALL else (2**10, 2**20)
 # A topology whose compiler is not installed, and a program that is refused, are left out: what is
 # there must be known by its name, whatever else is true of it.
 _COMPILE = """
-from busbw.extensions.compiled import compilers, topologies
+from busbw.extensions.compiled import compilers
 real.prepare("jax", None, compilers.COMPILER_ENVIRONMENT["jax"])
 from busbw.collectives import COLLECTIVES
 from busbw.extensions.compiled import worker_jax as compiler
@@ -37,7 +37,7 @@ from tests.helpers import build
 
 asked = json.loads(sys.argv[1])
 for name in asked["topologies"]:
-    topology = topologies.topology_of(name)
+    topology = compilers.topology_of(name)
     if compiler.describe_compiler(topology).missing:
         continue
     for collective in COLLECTIVES:

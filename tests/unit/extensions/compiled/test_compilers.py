@@ -11,8 +11,8 @@ from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.local import LocalWorker
 from busbw.extensions.compiled import compilers
-from busbw.extensions.compiled.compilers import CompileJob, ParallelCompiler
-from busbw.extensions.compiled.topologies import topology_of
+from busbw.extensions.compiled.compilers import ParallelCompiler, topology_of
+from busbw.extensions.compiled.judge import CompileJob
 from busbw.model.machine import Protocol
 from busbw.session.option import UsageError
 from tests.helpers.sweep import sweep
@@ -67,5 +67,5 @@ def test_a_compiler_whose_worker_cannot_start_is_described_as_missing_with_the_r
 ) -> None:
     begin = replace(worker_spec("/bin/false"), service="compile")
     running = ParallelCompiler(executor(bundle), {"": begin}, worker_count=1, timeout_s=5.0)
-    (described,) = running.describe_compilers("", [V5E])
-    assert "exit code 1" in described.missing
+    with running.executor:
+        assert "exit code 1" in running.describe_compiler("", V5E).missing

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from busbw.extensions.compiled.judge import (
-    CompileJudgingSettings,
-    judge_compiled_case,
-)
+from busbw.extensions.compiled.judge import judge_compiled_case
 from busbw.extensions.compiled.worker import CompiledBaseline, CompiledProgram, CompiledVerdict
 from busbw.model.launch import Failure
 from busbw.model.words import MIB, Outcome
@@ -19,11 +14,9 @@ BEFORE = made.baseline(made.compiled())
 
 
 def judged(
-    compiled: CompiledProgram | Failure, before: CompiledBaseline | None = BEFORE, **terms: Any
+    compiled: CompiledProgram | Failure, before: CompiledBaseline | None = BEFORE
 ) -> CompiledVerdict:
-    return judge_compiled_case(
-        SPEC, build.case(), compiled, before, CompileJudgingSettings(**terms), release="new"
-    )
+    return judge_compiled_case(SPEC, build.case(), compiled, before, release="new")
 
 
 def test_a_compiled_program_fails_only_if_its_memory_grows_by_more_than_a_mebibyte() -> None:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from busbw.extensions.compiled.topologies import (
+from busbw.extensions.compiled.compilers import (
     GPUS,
     SLICED_CHIPS,
     parse_topologies,

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from busbw.extensions.compiled.compilers import CompileJob
-from busbw.extensions.compiled.judge import program_differences
-from busbw.extensions.compiled.mode import case_on, program_spec
-from busbw.extensions.compiled.topologies import topology_of
+from busbw.extensions.compiled.compilers import topology_of
+from busbw.extensions.compiled.judge import CompileJob, program_differences
+from busbw.extensions.compiled.mode import program_spec
 from busbw.extensions.compiled.worker import CompiledProgram, CompileSpec
 from busbw.extensions.program.worker_values import Difference
 from busbw.model.case import convert_to
@@ -126,7 +125,7 @@ def _answers(
     jobs = {}
     for name, source in sources.items():
         spec = convert_to(CompileSpec, program_spec("jax", source), topology=topology)
-        case, key = case_on(spec, devices)
+        case, key = compilers.case_on(spec, devices)
         jobs[name] = CompileJob(case=case, key=key, topology=topology_of(topology))
     with compilers.compiling() as parallel:
         parallel.cache = cache

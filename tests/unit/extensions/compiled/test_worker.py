@@ -11,7 +11,7 @@ import pytest
 
 from busbw import wire
 from busbw.extensions.compiled import worker, worker_fake
-from busbw.extensions.compiled.topologies import topology_of
+from busbw.extensions.compiled.compilers import topology_of
 from busbw.extensions.compiled.worker import (
     RELEASE_VARIABLE,
     CompiledProgram,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.extensions.compiled.topologies import GPUS, topology_of
+from busbw.extensions.compiled.compilers import GPUS, topology_of
 from busbw.extensions.compiled.worker import CompiledProgram
 from busbw.model.launch import Failure
 from busbw.model.words import GIB, DeviceClass, FailureKind, OutOfMemoryDetection

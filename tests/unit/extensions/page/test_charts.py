@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,7 @@ from xml.etree import ElementTree as Tree
 import pytest
 
 from busbw.extensions.page import curves
-from busbw.extensions.page.charts import CurveChart, DrawingError, draw_svg
+from busbw.extensions.page.charts import CurveChart, DrawingError, draw_svg, read_resource
 from busbw.extensions.page.curves import bandwidth_chart, curves_of
 from busbw.extensions.page.history import case_history_chart, heat_map
 from tests.helpers.results_files import session, verdict
@@ -102,6 +103,14 @@ def test_charts_of_a_history_show_levels_and_changes_and_gaps() -> None:
     assert before["x"].startswith("2026-01-01") and before["x2"] == lost["x"]
     assert same["bin"] == "below 0.80" and slower["bin"] == "0.97 to 1.03"
     assert slower["x2"].startswith("2026-01-17")
+
+
+def test_each_color_of_a_chart_has_a_color_of_the_dark_theme() -> None:
+    charts = [heat_map(made.changed()), _bandwidth(verdict(4096, 6.0, **made.SLOW))]
+    pictures = "".join(draw_svg(chart, has_style=False) for chart in charts)
+    colors = set(re.findall(r'(?:fill|stroke)="(#\w{6})"', pictures))
+    dark_colors = set(re.findall(r'"(#\w{6})"', read_resource("charts.css")))
+    assert {"#0b3f78", "#1f2328"} <= colors <= dark_colors
 
 
 def test_a_chart_that_cannot_be_drawn_is_an_error_that_gives_the_reason(

@@ -76,11 +76,12 @@ def test_a_page_of_two_sessions_begins_with_a_chart_of_the_bandwidths_of_both() 
     assert [section.heading for section in overview.sections] == ["Bandwidth of all sessions"]
 
 
-def test_the_page_of_a_history_compares_the_newest_time_of_a_case_with_its_first_times() -> None:
+def test_the_page_of_a_history_has_the_table_of_cases_of_the_history_command() -> None:
     lines = [made.session_line(day, times_us=(10 if day < 3 else 12,)) for day in range(4)]
     page = make_page([], [made.machine(*lines)])
     assert page.title == "Sessions of tpu/4r"
-    assert page.chapters[0].sections[-1].tables[0].rows[0].values["ratio"] == pytest.approx(1.2)
+    ((row,),) = [table.rows for table in page.chapters[0].sections[-1].tables]
+    assert row.values["newest"] == pytest.approx(12e-6) and row.values["sessions"] == 4
     assert make_page([], [made.changed()] * 2).title == "Sessions of 2 machines"
 
 

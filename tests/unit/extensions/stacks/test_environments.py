@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from busbw.extensions.stacks import uv
-from busbw.extensions.stacks.uv import StackError
+from busbw.extensions.stacks import environments
+from busbw.extensions.stacks.environments import StackError
 
 
 def _half_built(new: Path) -> None:
@@ -21,7 +21,7 @@ def _half_built(new: Path) -> None:
 def test_an_interrupted_build_of_a_stack_leaves_no_folder(tmp_path: Path) -> None:
     folder = tmp_path / "stacks" / "a"
     with pytest.raises(SystemExit):
-        uv.build_once(folder, _half_built)
+        environments.build_once(folder, _half_built)
     assert list(folder.parent.iterdir()) == []
 
 
@@ -30,7 +30,7 @@ def test_a_stack_folder_that_a_killed_process_left_unfinished_is_built_again(
 ) -> None:
     (tmp_path / "a.new").mkdir()
     (tmp_path / "a.new" / "half").touch()
-    uv.build_once(tmp_path / "a", Path.mkdir)
+    environments.build_once(tmp_path / "a", Path.mkdir)
     assert list(tmp_path.rglob("*")) == [tmp_path / "a"]
 
 
@@ -43,7 +43,7 @@ def test_two_threads_that_need_the_same_stack_build_it_once(tmp_path: Path) -> N
         built.append(new)
 
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda _: uv.build_once(tmp_path / "a", build), range(2)))
+        list(pool.map(lambda _: environments.build_once(tmp_path / "a", build), range(2)))
     assert len(built) == 1
 
 
@@ -54,4 +54,4 @@ def test_a_full_disk_during_the_build_of_a_stack_is_an_error_that_names_the_fold
         raise OSError(28, "No space left on device")
 
     with pytest.raises(StackError, match=f"^{tmp_path}/a cannot be built: .*No space left"):
-        uv.build_once(tmp_path / "a", build)
+        environments.build_once(tmp_path / "a", build)
