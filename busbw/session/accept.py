@@ -100,7 +100,8 @@ def accept_times(judged_session: JudgedSession) -> JudgedSession:
     loss beyond the budget needs a reason. Raises BaselineError if a file of baselines cannot be
     read or locked, and OSError if a file cannot be written.
     """
-    options, measured_session = judged_session.options, judged_session.observations
+    options = judged_session.options
+    measured_session = judged_session.observations
     assert isinstance(measured_session, MeasuredSession)
     session = Record(
         moment=moment_text(measured_session.began),
@@ -124,7 +125,8 @@ def accept_times(judged_session: JudgedSession) -> JudgedSession:
     remedy = '--accept-regression "why" accepts it'
     notes += [f"{refusal}; {remedy}" for refusal in refusals]
     tables = written_baseline_tables(map(_change_row, (*saved, *pruned)))
-    verdict, losses = judged_session.session_verdict, sum(row.is_over_budget for row in saved)
+    verdict = judged_session.session_verdict
+    losses = sum(row.is_over_budget for row in saved)
     text = (
         f"{verdict.text}; accepted a loss of {plural(losses, 'case')}" if losses else verdict.text
     )
@@ -209,7 +211,8 @@ def _replaces_stored_sessions(
     sessions if the case improved, or lost more than the fraction `budget`, or if the user accepts
     the loss with a reason. A loss beyond the budget without a reason is refused later.
     """
-    outcome, has_reason = verdict.outcome, bool(options.accept_regression)
+    outcome = verdict.outcome
+    has_reason = bool(options.accept_regression)
     baseline = job.baseline_search.baseline
     if baseline is None or baseline.pinned_s is None or verdict.now is None:
         return outcome is not Outcome.PASS

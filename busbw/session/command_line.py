@@ -249,7 +249,8 @@ def _rank_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     Raises ValueError if the processes cannot have equally many ranks, or if the value of --axes
     names an axis that the mesh does not have.
     """
-    remote, mesh = hosts_of(values), values.get("mesh", "")
+    remote = hosts_of(values)
+    mesh = values.get("mesh", "")
     processes = values.get("processes") or (remote.count if remote is not None else 1)
     ranks = math.prod(mesh_shape(mesh)) if mesh else values.get("ranks")
     if processes == 1 and "ranks_per_process" in values:

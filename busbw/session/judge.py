@@ -136,7 +136,8 @@ def findings_of_extensions(
 
 def _judge_interleaved(measured_session: MeasuredSession) -> dict[CaseSpec, Ruling]:
     """Judge each case by the pairs of launches of the two interleaved stacks."""
-    settings, jobs = _judging_settings(measured_session), measured_session.jobs
+    settings = _judging_settings(measured_session)
+    jobs = measured_session.jobs
     pairs = {
         spec: (measured_session.references[spec], measured_session.measurements[spec])
         for spec in jobs
@@ -157,7 +158,8 @@ def _judge_against_baselines(measured_session: MeasuredSession) -> dict[CaseSpec
     for spec, job in measured_session.jobs.items():
         measurement = measured_session.measurements[spec]
         assessment = assessments.get(job.key)
-        baseline, budget = job.baseline_search.baseline, settings.policy.budget
+        baseline = job.baseline_search.baseline
+        budget = settings.policy.budget
         accepts_slower = accepts_slower_times(
             measured_session.options, baseline, measurement, budget
         )
@@ -210,7 +212,8 @@ def judge_measured(measured_session: MeasuredSession) -> JudgedSession:
 
     Extensions may add findings on the session to the verdict of the session.
     """
-    rulings, assessments = judge_cases(measured_session), assess_times_by_key(measured_session)
+    rulings = judge_cases(measured_session)
+    assessments = assess_times_by_key(measured_session)
     verdicts = {
         **measured_session.skipped_verdicts,
         **{spec: r.verdict for spec, r in rulings.items()},
@@ -244,7 +247,8 @@ def _session_context(
     assessments: _Assessments,
     losses: Sequence[LastingLoss],
 ) -> SessionContext:
-    options, other_ranks_text = measured_session.options, _other_ranks_text(measured_session)
+    options = measured_session.options
+    other_ranks_text = _other_ranks_text(measured_session)
     is_required = bool(other_ranks_text) and options.require_baselines
     suspected = ", ".join(spec.id for spec, ruling in rulings.items() if ruling.is_suspected)
     reasons = (
@@ -349,7 +353,8 @@ def _other_ranks_text(measured_session: MeasuredSession) -> str:
     The text is empty if an option chose the number of ranks, or if today's number of ranks has
     baselines on this kind of device. The text is also empty if no other number has baselines.
     """
-    options, key = measured_session.options, measured_session.environment.key
+    options = measured_session.options
+    key = measured_session.environment.key
     is_chosen = options.ranks or options.mesh or options.remote or options.processes > 1
     # On a shared GPU busbw chose the ranks itself, perhaps because other GPUs are missing today.
     if (
@@ -373,7 +378,8 @@ def _fallback_texts(measured_session: MeasuredSession) -> list[str]:
     """
     texts = []
     for spec, job in measured_session.jobs.items():
-        case, baseline = job.case, job.baseline_search.baseline
+        case = job.case
+        baseline = job.baseline_search.baseline
         clock = baseline.case.clock if baseline is not None else case.clock
         if baseline is None and job.baseline_search.other_strategy and spec.strategy == "default":
             texts.append(

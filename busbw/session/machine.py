@@ -145,7 +145,8 @@ def add_reference_probes(
         )
     paths = {probe.framework: probe.framework_path for probe in machine.probes}
     for reference in references:
-        name, path = reference.framework, reference.framework_path
+        name = reference.framework
+        path = reference.framework_path
         may_be_same = FRAMEWORKS[name].is_scripted or is_changed or options.inject is not None
         if name in options.against and path == paths[name] and not may_be_same:
             stacks = f"{options.against[name]} and {interpreter_of_framework(options, name)}"
@@ -209,7 +210,8 @@ def worker_spec_of(
     )
     if side is Side.CANDIDATE:
         return worker_spec
-    stack, home = options.stacks.get(framework), os.path.expanduser("~")
+    stack = options.stacks.get(framework)
+    home = os.path.expanduser("~")
     if stack is None:
         return replace(
             worker_spec,

@@ -58,9 +58,11 @@ class Display:
 
     def write_header(self, measured_session: MeasuredSession) -> None:
         """Write lines on the machine, the stacks, and changes of the stacks since the baselines."""
-        options, environment = measured_session.options, measured_session.environment
+        options = measured_session.options
+        environment = measured_session.environment
         baselines = None if measured_session.options.is_paired else options.baselines
-        unreached, home = measured_session.machine.target.unreached, os.path.expanduser("~")
+        unreached = measured_session.machine.target.unreached
+        home = os.path.expanduser("~")
         lines = [
             *header_lines(environment, baselines, unreached, verbose=self.verbose),
             *changed_stack_lines(measured_session),
@@ -141,7 +143,8 @@ def measure_cases(
     if not resolved_session.jobs:
         return resolved_session
     measurer = _Measurer(resolved_session, executor, display)
-    begun_s, lost_host_text = time.monotonic(), ""
+    begun_s = time.monotonic()
+    lost_host_text = ""
     try:
         measurer.measure_planned()
         measurer.measure_undecided()
@@ -173,7 +176,8 @@ def runner_arguments(
         observers: The Observers of extensions, which the runner calls.
 
     """
-    options, device = resolved_session.options, resolved_session.machine.target.device
+    options = resolved_session.options
+    device = resolved_session.machine.target.device
     jobs = sorted(resolved_session.jobs.values(), key=lambda job: job.key.ranks)
     # The largest number of ranks of each framework.
     ranks = {job.case.framework: job.key.ranks for job in jobs}
@@ -204,7 +208,8 @@ class _Measurer:
     def __init__(
         self, resolved_session: MeasuredSession, executor: Executor, display: Display
     ) -> None:
-        self._resolved, self._display = resolved_session, display
+        self._resolved = resolved_session
+        self._display = display
         self._observers = make_observers(resolved_session, executor)
         self.schedule = RoundRunner(
             **runner_arguments(resolved_session, executor, display, self._observers)
@@ -248,7 +253,8 @@ class _Measurer:
         if the case is drawn at random. Cases are drawn only for a rule that needs to know how the
         launches of a case differ.
         """
-        resolved_session, cases = self._resolved, tuple(self.schedule.cases)
+        resolved_session = self._resolved
+        cases = tuple(self.schedule.cases)
         if resolved_session.options.launches:
             self.schedule.run()
             return
@@ -269,9 +275,11 @@ class _Measurer:
         delay since the case was measured last, because a disturbance of the machine may then be
         over.
         """
-        begun_s, waited_s = time.monotonic(), 0.0
+        begun_s = time.monotonic()
+        waited_s = 0.0
         measured_at_s = dict(self.schedule.measured_at_s)
-        jobs, budget_s = self._resolved.jobs, self._resolved.options.time_budget
+        jobs = self._resolved.jobs
+        budget_s = self._resolved.options.time_budget
         while True:
             measured_session = self.measured_so_far()
             rulings = judge_cases(measured_session)

@@ -71,7 +71,8 @@ def _declare_list(help: str, choices: Sequence[str], default: str) -> Any:
 
     `help` is the text for --help, and `default` is the only word of the default value.
     """
-    text, list_type = f"{help} (default: {default})", option.word_list_type(choices)
+    text = f"{help} (default: {default})"
+    list_type = option.word_list_type(choices)
     return _declare_option(text, (default,), metavar="LIST", type=list_type)
 
 

@@ -130,11 +130,14 @@ def append_to_history(judged_session: JudgedSession) -> JudgedSession:
     The returned JudgedSession has a note on the lines, or an error if lines could not be appended.
     Its `failing_since` says since which session of the history the failed cases fail.
     """
-    root, measured_session = judged_session.options.history, judged_session.observations
+    root = judged_session.options.history
+    measured_session = judged_session.observations
     if root is None or not isinstance(measured_session, MeasuredSession):
         return judged_session
     # A session has a random name, because two machines may begin sessions at the same moment.
-    session, notes, failing_since = os.urandom(8).hex(), list[str](), list[str]()
+    session = os.urandom(8).hex()
+    notes = list[str]()
+    failing_since = list[str]()
     lines: dict[EnvironmentKey, list[HistoryLine]] = {}
     failed = [verdict for verdict in judged_session.verdicts.values() if verdict.failed]
     for spec, job in measured_session.jobs.items():

@@ -119,7 +119,8 @@ def _resolve_specs(
     Both dictionaries have CaseSpecs as keys. The jobs have no stored times yet. Raises UsageError
     if a CaseSpec is not possible on the devices of `target`.
     """
-    skipped_verdicts, jobs = {}, {}
+    skipped_verdicts = {}
+    jobs = {}
     for spec in specs:
         if spec.framework in target.unreached:
             text = f"{spec.framework}: {target.unreached[spec.framework]}"
