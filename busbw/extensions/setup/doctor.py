@@ -126,7 +126,7 @@ def run(options: argparse.Namespace) -> int:
         # The file is written after each check, so that the results survive an interruption.
         storage.write(options.output, json.dumps({**head, "checks": checks}) + "\n")
     print(f"the results are in {options.output}")
-    return int(any(entry["problems"] for entry in checks))
+    return int(any(written["problems"] for written in checks))
 
 
 def _run_check(words: Sequence[str]) -> JudgedSession:
