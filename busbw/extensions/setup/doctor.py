@@ -10,20 +10,21 @@ import itertools
 import json
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from busbw import __version__, grid, wire
+from busbw import __version__, grid, storage, wire
 from busbw.cli import (
     Subparsers,
     add_command,
     check_output_file,
     recognizer_of_json_objects,
-    write_file,
 )
-from busbw.collectives import COLLECTIVES, REDUCE_OPS
-from busbw.collectives.base import DTYPES
 from busbw.judge.session import count_outcomes
 from busbw.model.case import GridError
 from busbw.model.field_types import moment_text
@@ -39,24 +40,9 @@ from busbw.session.state import CollectedSession, JudgedSession, MeasuredSession
 from busbw.stats.launches import launch_time_s
 
 # By the name of a check: its description, and the options of its session.
-CHECKS: Mapping[str, tuple[str, Mapping[str, str]]] = {
-    "collectives": (
-        "every collective, proved",
-        {"collectives": ",".join(COLLECTIVES), "payloads": "1M"},
-    ),
-    "dtypes": (
-        "every dtype and reduce operation, by exact values",
-        {"dtypes": ",".join(DTYPES), "reduce_ops": ",".join(REDUCE_OPS), "payloads": "1M"},
-    ),
-    "placement": ("in place and out of place", {"placement": "in_place,out_of_place"}),
-    "host": ("the host's clock", {"clock": "host"}),
-    "device": ("the device's clock", {"clock": "device"}),
-    "dispatch": ("a single call", {"clock": "dispatch"}),
-    "curve": ("bandwidth by payload", {"payloads": "1K:256M:4", "launches": "3"}),
-    "memory": ("where memory ends", {"payloads": "512M:64G"}),
-    "noise": ("20 launches of three payloads", {"payloads": "1K,1M,64M", "launches": "20"}),
-}
-_DEFAULT_SETTINGS = {"payloads": "1M,64M", "launches": "1"}
+CHECKS: Mapping[str, Mapping[str, Any]] = tomllib.loads(
+    Path(__file__).with_name("checks.toml").read_text(encoding="utf-8")
+)
 
 # Differences that are problems: more than this between the two clocks, less than this share of the
 # links' bandwidth, and more than this between the fastest and the slowest launch.
@@ -113,8 +99,11 @@ def run(options: argparse.Namespace) -> int:
     check_output_file(
         "--output", options.output, "a file of busbw doctor", recognizer_of_json_objects("checks")
     )
-    shared = {"device": options.device, "frameworks": options.frameworks, **_DEFAULT_SETTINGS}
-    read_options(_option_words(shared), Path())
+    values = {"device": options.device, "frameworks": options.frameworks}
+    shared = [f"--{name}={value}" for name, value in values.items() if value]
+    # The options of a check replace these payloads and launches.
+    shared += ["--payloads=1M,64M", "--launches=1"]
+    read_options(shared, Path())
     sessions: dict[str, JudgedSession] = {}
     checks: list[dict[str, object]] = []
     head = {
@@ -122,10 +111,10 @@ def run(options: argparse.Namespace) -> int:
         "busbw": __version__,
         "began": moment_text(datetime.now(UTC)),
     }
-    for name, (description, settings) in CHECKS.items():
-        print(f"{description}: ", end="", flush=True)
+    for name, check in CHECKS.items():
+        print(f"{check['description']}: ", end="", flush=True)
         try:
-            sessions[name] = _run_check({**shared, **settings})
+            sessions[name] = _run_check([*shared, *check["options"]])
             problems = list(_find_problems(name, sessions))
             results = results_document(sessions[name])
         except (UsageError, GridError) as error:
@@ -137,34 +126,21 @@ def run(options: argparse.Namespace) -> int:
         print(wire.escape_unprintable(text), flush=True)
         checks.append({"name": name, "problems": problems, "results": results})
         # The file is written after each check, so that the results survive an interruption.
-        code = write_file(
-            json.dumps({**head, "checks": checks}) + "\n", options.output, "busbw doctor: "
-        )
-        if code:
-            return code
+        storage.write(options.output, json.dumps({**head, "checks": checks}) + "\n")
     print(f"the results are in {options.output}")
-    return int(any(check["problems"] for check in checks))
+    return int(any(written["problems"] for written in checks))
 
 
-def _option_words(settings: Mapping[str, str | None]) -> list[str]:
-    """Return settings as options of a command line, such as ``--payloads=1M``.
-
-    `settings` maps the names of options to their values. A value that is None or empty is left out.
-    """
-    return [f"--{name.replace('_', '-')}={text}" for name, text in settings.items() if text]
-
-
-def _run_check(settings: Mapping[str, str | None]) -> JudgedSession:
+def _run_check(words: Sequence[str]) -> JudgedSession:
     """Run a session without baselines, and return the judged session.
 
-    `settings` maps the names of the session's options to their values; None for no value. Raises
-    GridError if the options select no case on this machine, and UsageError if an option is wrong or
-    nothing could be measured.
+    `words` are the session's options. Raises GridError if the options select no case on this
+    machine, and UsageError if an option is wrong or nothing could be measured.
     """
     with tempfile.TemporaryDirectory(prefix="busbw-doctor.") as folder:
         # In CI baselines are required by default, and no case has a baseline here.
         required = {"require_baselines": ["false"]}
-        options = read_options(_option_words(settings), Path(folder), required)
+        options = read_options(words, Path(folder), required)
         collected_session = CollectedSession(options=options)
         specs = grid.select_specs(options)
         session = run_session(collected_session, specs, _WaitingDisplay(), measure_and_judge)
@@ -182,22 +158,15 @@ def _find_problems(name: str, sessions: Mapping[str, JudgedSession]) -> Iterator
     session, verdicts = sessions[name], tuple(sessions[name].verdicts.values())
     yield from (line.text for line in conclusion_lines(verdicts, session.session_verdict)[:-1])
     outcomes = [Outcome.SKIPPED] if name == "memory" else [Outcome.SKIPPED, Outcome.OUT_OF_MEMORY]
-    texts = [(v.text, v.spec.id) for v in verdicts if v.outcome in outcomes and not v.failed]
-    texts += [(note, v.spec.id) for v in verdicts for note in v.notes]
-    for text in dict.fromkeys(text for text, _ in texts):
-        cases = [case for other, case in texts if other == text]
+    cases_by_text: dict[str, list[str]] = defaultdict(list)
+    for verdict in verdicts:
+        is_skipped = verdict.outcome in outcomes and not verdict.failed
+        for text in (*[verdict.text] * is_skipped, *verdict.notes):
+            cases_by_text[text].append(verdict.spec.id)
+    for text, cases in cases_by_text.items():
         yield f"{plural(len(cases), 'case')}, first {cases[0]}: {text}"
     if name in _FURTHER_PROBLEMS:
         yield from _FURTHER_PROBLEMS[name](sessions)
-
-
-def _median_times_s(session: JudgedSession) -> dict[str, float]:
-    """Map the name of each measured case to its median time in seconds."""
-    return {
-        verdict.case.name: verdict.now.median_s
-        for verdict in session.verdicts.values()
-        if verdict.case is not None and verdict.now is not None
-    }
 
 
 def _clock_problems(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
@@ -205,15 +174,16 @@ def _clock_problems(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
 
     `sessions` are the sessions of the checks by name; the checks ``device`` and ``host`` count.
     """
-    device_times_s = _median_times_s(sessions["device"])
-    host_times_s = _median_times_s(sessions["host"]) if "host" in sessions else {}
-    for name, host_s in host_times_s.items():
-        device_s = device_times_s.get(name, host_s)
-        if abs(host_s / device_s - 1) > _MAX_CLOCK_DIFFERENCE:
-            yield (
-                f"{name} takes {seconds_text(host_s)} by the host's clock, "
-                f"{seconds_text(device_s)} by the device's"
-            )
+    host_verdicts = sessions["host"].verdicts if "host" in sessions else {}
+    for spec, verdict in sessions["device"].verdicts.items():
+        host_verdict = host_verdicts.get(replace(spec, clock="host"))
+        if host_verdict and host_verdict.now and verdict.now:
+            host_s, device_s = host_verdict.now.median_s, verdict.now.median_s
+            if abs(host_s / device_s - 1) > _MAX_CLOCK_DIFFERENCE:
+                yield (
+                    f"{spec.id} takes {seconds_text(host_s)} by the host's clock, "
+                    f"{seconds_text(device_s)} by the device's"
+                )
 
 
 def _bandwidth_problems(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
@@ -222,7 +192,7 @@ def _bandwidth_problems(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
     A family is judged by its payload with the highest bandwidth in the check ``curve``. `sessions`
     maps the names of checks to their sessions.
     """
-    timed_verdicts = [v for v in sessions["curve"].verdicts.values() if v.ceiling_share is not None]
+    timed_verdicts = [v for v in sessions["curve"].verdicts.values() if v.ceiling_share]
     for name, group in itertools.groupby(timed_verdicts, lambda v: v.case and v.case.family_name):
         share = max(verdict.ceiling_share or 0.0 for verdict in group)
         if share < _MIN_CEILING_SHARE:
@@ -236,9 +206,9 @@ def _memory_problems(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
     fit. `sessions` maps the names of checks to their sessions.
     """
     verdicts = sessions["memory"].verdicts.values()
-    fitting = {v.case.family_name for v in verdicts if v.case is not None and v.now}
+    fitting = {v.case.family_name for v in verdicts if v.case and v.now}
     for verdict in verdicts:
-        if verdict.case is not None and verdict.case.family_name not in fitting:
+        if verdict.case and verdict.case.family_name not in fitting:
             yield f"{verdict.spec.id} does not fit: {verdict.text}"
 
 

@@ -8,18 +8,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
 import re
-from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
 from busbw import storage
-from busbw.cli import Subparsers, add_command, write_file
+from busbw.cli import Subparsers, add_command
 from busbw.session.option import UsageError
-
-# Where the files are written, relative to the root folder of the repository.
-_CONFTEST_PATH, _WORKFLOW_PATH = "conftest.py", ".github/workflows/busbw.yml"
 
 # By framework and device, the extra of busbw that installs the framework.
 _EXTRAS = {
@@ -84,47 +79,34 @@ def run(options: argparse.Namespace) -> int:
     """Run ``busbw init``: write its files into `options.folder`, and return the exit code.
 
     The files are a conftest, a workflow and a README of the baselines. Existing files are kept. The
-    next steps of the user are printed. The exit code is 1 if a file could not be written. Raises
-    UsageError for wrong options.
+    comment at the top of the workflow has the next steps of the user. Raises UsageError for wrong
+    options, and OSError if a file cannot be written.
     """
-    root: Path = options.folder
-    if os.path.lexists(root) and not root.is_dir():
-        raise UsageError(f"{root}: expected the root folder of a repository, got a file")
+    conftest = options.folder / "conftest.py"
+    workflow = options.folder / ".github" / "workflows" / "busbw.yml"
     files = {
-        _CONFTEST_PATH: _template_text("conftest.txt"),
-        _WORKFLOW_PATH: _workflow_text(options),
-        "baselines/README.md": _template_text("baselines.md").replace(
+        conftest: _template_text("conftest.txt"),
+        workflow: _workflow_text(options),
+        options.folder / "baselines" / "README.md": _template_text("baselines.md").replace(
             "@RUN@", f"busbw run --device={options.device} --frameworks={options.framework}"
         ),
     }
-    is_complete = all((root / name).is_file() for name in files)
-    codes = [_write_if_missing(root / name, text) for name, text in files.items()]
-    _print_notes(root)
-    if not any(codes) and not is_complete:
-        print("\nNext:")
-        for number, step in enumerate(_next_steps(options), 1):
-            print(f"{number}. {step}")
-    return max(codes)
-
-
-def _next_steps(options: argparse.Namespace) -> Iterator[str]:
-    """Yield sentences with the steps that the user must still take before the workflow can pass."""
-    yield "Commit these files and push them."
-    extra = _EXTRAS[options.framework][options.device]
-    if not (options.requirement or _requirement_of_this_busbw(extra)):
-        yield (
-            "Set the repository variable BUSBW_REQUIREMENT on GitHub to what pip installs, for "
-            f"example: busbw[{extra},page] @ git+https://HOST/OWNER/busbw@COMMIT"
-        )
-    if options.device != "cpu":
-        yield (
-            "Set the repository variable BUSBW_RUNNER to the label of a self-hosted runner with a "
-            f"{options.device.upper()}."
-        )
-    yield (
-        "Start the workflow busbw by hand with 'record', and commit the folder baselines/ of its "
-        "artifact: until then each run is red, because it has nothing to compare with."
-    )
+    is_complete = all(path.is_file() for path in files)
+    for path, text in files.items():
+        if path.is_file():
+            print(f"exists, left unchanged: {path}")
+        else:
+            storage.write(path, text)
+            print(f"wrote {path}")
+    with contextlib.suppress(storage.InputError):
+        if b"busbw.plugin" not in storage.read(conftest):
+            print(
+                f'note: {conftest} does not name "busbw.plugin" in pytest_plugins; '
+                "pytest --pyargs busbw.perf needs it, busbw run does not"
+            )
+    if not is_complete:
+        print(f"next: follow the first comment of {workflow}")
+    return 0
 
 
 def _template_text(name: str) -> str:
@@ -176,36 +158,3 @@ def _requirement_of_this_busbw(extra: str) -> str:
             address = f"{vcs['vcs']}+{url}@{vcs['commit_id']}" if vcs else url
             return f"busbw[{extra},page] @ {address}"
     return ""
-
-
-def _write_if_missing(path: Path, text: str) -> int:
-    """Write `text` into the file `path` unless the file exists, and return the exit code.
-
-    Prints whether the file was written or left unchanged.
-    """
-    if path.is_file():
-        print(f"exists, left unchanged: {path}")
-        return 0
-    code = write_file(text, path, "busbw init: ")
-    if not code:
-        print(f"wrote {path}")
-    return code
-
-
-def _print_notes(root: Path) -> None:
-    """Print notes if pytest would not load the plugin, or GitHub would not run the workflow.
-
-    pytest loads the plugin only if the file conftest.py in the folder `root` names the plugin.
-    GitHub runs only the workflows in the root folder of a repository.
-    """
-    conftest = root / _CONFTEST_PATH
-    with contextlib.suppress(storage.InputError):
-        if b"busbw.plugin" not in storage.read(conftest):
-            print(
-                f'note: {conftest} does not name "busbw.plugin" in pytest_plugins; '
-                "pytest --pyargs busbw.perf needs it, busbw run does not"
-            )
-    whole = root.absolute()
-    above = next((path for path in whole.parents if (path / ".git").exists()), None)
-    if above is not None and not (whole / ".git").exists():
-        print(f"note: GitHub runs the workflows in {above / '.github'} only")

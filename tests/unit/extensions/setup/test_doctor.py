@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from busbw import storage
+from busbw.collectives import COLLECTIVES, REDUCE_OPS
+from busbw.collectives.base import DTYPES
 from busbw.extensions.setup import doctor
 from busbw.report.reading import session_of_document
 from tests.helpers.command_line import Answer, asked_here
@@ -52,7 +54,7 @@ def test_busbw_doctor_prints_a_line_for_every_check_and_writes_the_results_to_a_
     answer = examine(GPU)
     assert (answer.code, answer.err) == (0, "")
     *lines, last = answer.out.splitlines()
-    descriptions = [description for description, _ in doctor.CHECKS.values()]
+    descriptions = [check["description"] for check in doctor.CHECKS.values()]
     assert [line.partition(": ")[0] for line in lines] == descriptions
     assert last == f"the results are in {tmp_path / 'machine.json'}"
     document = json.loads((tmp_path / "machine.json").read_text())
@@ -72,6 +74,20 @@ def test_the_file_of_busbw_doctor_has_the_results_of_its_sessions(
     assert not list(tmp_path.parent.glob("busbw-doctor.*"))
 
 
+@pytest.mark.parametrize(
+    ("name", "option", "values"),
+    [
+        ("collectives", "--collectives", COLLECTIVES),
+        ("dtypes", "--dtypes", DTYPES),
+        ("dtypes", "--reduce-ops", REDUCE_OPS),
+    ],
+)
+def test_busbw_doctor_checks_every_collective_and_dtype_and_reduce_operation(
+    name: str, option: str, values: Collection[str]
+) -> None:
+    assert f"{option}={','.join(values)}" in doctor.CHECKS[name]["options"]
+
+
 WRONG = {"cases": [{"reduce_op": "max", "dtype": "float32", "then": "wrong_result"}]}
 NO_MEMORY = {"cases": [{"then": "out_of_memory"}]}
 NOISY = {"cases": [{"passes": [3, 4, 9], "slower": 1.05}]}
@@ -81,7 +97,7 @@ NOISY = {"cases": [{"passes": [3, 4, 9], "slower": 1.05}]}
     ("names", "script", "text"),
     sweep(
         [
-            (["host", "device"], {"device_slower": 1.1}, "fake.all_reduce.fake.float32.64M takes "),
+            (["host", "device"], {"device_slower": 1.1}, "fake-device-default-float32-64M takes "),
             (["dtypes"], WRONG, "1 FAILED: fake max float32 1M: wrong result in 1 of 1 launches"),
             (["memory"], NO_MEMORY, "fake-default-float32-512M does not fit: "),
             (["curve"], {"gb_per_s": 50}, "fake all_reduce (fake) reaches 19 % of the bandwidth"),
