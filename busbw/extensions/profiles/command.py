@@ -145,8 +145,8 @@ def run(options: argparse.Namespace) -> int:
     for problem in problems:
         print(problem, file=sys.stderr)
     document = {"schema_version": 3, "cells": cells, "problems": problems}
-    table = "\n".join(render("markdown", *bandwidth_tables(cells)))
-    print(json.dumps(document, indent=1) if options.json else table)
+    tables = render("markdown", *bandwidth_tables(cells))
+    print(json.dumps(document, indent=1) if options.json else "\n".join(tables))
     return int(bool(problems))
 
 
@@ -355,10 +355,11 @@ def bandwidth_tables(cells: Iterable[dict[str, Any]]) -> Iterator[Table]:
     `cells` are the objects that `bandwidth_cells` returns, sorted by kind.
     """
     for kind, cells_of_kind in itertools.groupby(cells, lambda cell: str(cell["collective"])):
-        rates: dict[str, dict[str, float]] = defaultdict(dict)
+        rows: dict[str, dict[str, object]] = defaultdict(dict)
         counts = Counter[str]()
         for cell in cells_of_kind:
-            rates[cell["payload"]][cell["slice"]] = cell["algbw_gb_per_s"]
+            rows[cell["payload"]]["payload"] = cell["payload"]
+            rows[cell["payload"]][cell["slice"]] = cell["algbw_gb_per_s"]
             counts[cell["slice"]] += len(cell["iterations"])
         names = sorted(counts, key=lambda name: (len(name), name))
         columns = [Column(name, name, unit="GB/s", text="{:.4g}".format) for name in names]
@@ -368,8 +369,6 @@ def bandwidth_tables(cells: Iterable[dict[str, Any]]) -> Iterator[Table]:
                 "The time is the median over iterations of the slowest rank, without warm-ups."
             ),
             columns=(Column("payload", "payload"), *columns),
-            rows=make_rows(
-                {"payload": payload, **dict.fromkeys(names), **rates[payload]} for payload in rates
-            ),
+            rows=make_rows(rows.values()),
             notes=(*(f"{name}: {counts[name]} iterations" for name in names), ""),
         )

@@ -46,10 +46,18 @@ _NCCL_KERNEL_NAME_PATTERN = re.compile(
     r"|nccl(?:\w*Kernel(?:Debug)?_)?(?P<op>[A-Z][a-z]+[A-Z][a-z]+)"
 )
 _NCCL_DTYPE_BYTES = {
-    **dict.fromkeys(("Char", "Byte", "Bool", "Float8_e4m3fn", "Float8_e5m2"), 1),
-    **dict.fromkeys(("Half", "BFloat16", "Short"), 2),
-    **dict.fromkeys(("Float", "Int"), 4),
-    **dict.fromkeys(("Double", "Long"), 8),
+    "Char": 1,
+    "Byte": 1,
+    "Bool": 1,
+    "Float8_e4m3fn": 1,
+    "Float8_e5m2": 1,
+    "Half": 2,
+    "BFloat16": 2,
+    "Short": 2,
+    "Float": 4,
+    "Int": 4,
+    "Double": 8,
+    "Long": 8,
 }
 # Longer texts of instructions are cut, because the time to read a text grows with its square.
 _MAX_INSTRUCTION_CHARACTERS = 20_000
@@ -86,16 +94,20 @@ def read_events(path: Path, max_bytes: int) -> list[ProfileEvent]:
     packed or unpacked, or if JAX is not installed for a file that only JAX reads.
     """
     content = storage.read(path, max_bytes)
-    try:
+    damage = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError)
+    with (
+        storage.reraise_as(
+            ValueError, ImportError, where="reading *.xplane.pb needs `pip install jax`: "
+        ),
+        storage.reraise_as(
+            ValueError, *damage, where="not a profiler's recording, or a damaged one: "
+        ),
+    ):
         return (
             _events_of_xplane(content)
             if path.name.endswith(XPLANE_SUFFIX)
             else _events_of_json(content, max_bytes)
         )
-    except ImportError as error:
-        raise ValueError(f"reading *{XPLANE_SUFFIX} needs JAX: pip install jax") from error
-    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError) as error:
-        raise ValueError(f"not a profiler's recording, or a damaged one: {error}") from error
 
 
 def _events_of_xplane(content: bytes) -> list[ProfileEvent]:
@@ -123,17 +135,17 @@ def _events_of_json(content: bytes, max_bytes: int) -> list[ProfileEvent]:
         raise ValueError(f"it has more than {MAX_JSON_VALUES} values")
     document = json.loads(text)
     rows = document if isinstance(document, list) else document["traceEvents"]
-    # The names of planes by (process, None), and the names of lines (queues or threads) by
-    # (process, thread).
-    names = {
-        (row["pid"], row["tid"] if row["name"] == "thread_name" else None): str(row["args"]["name"])
+    planes = {r["pid"]: str(r["args"]["name"]) for r in rows if r.get("name") == "process_name"}
+    # A line is a queue of a device, or a thread of a host.
+    lines = {
+        (row["pid"], row["tid"]): str(row["args"]["name"])
         for row in rows
-        if row.get("ph") == "M" and row.get("name") in ("process_name", "thread_name")
+        if row.get("name") == "thread_name"
     }
-    events = [ProfileEvent(name, "", "", 0, 0, {}) for name in names.values()]
+    events = [ProfileEvent(plane, "", "", 0, 0, {}) for plane in planes.values()]
     for row in (row for row in rows if row.get("ph") == "X"):
         process, stats = row.get("pid"), dict(row.get("args") or {})
-        place = names.get((process, None), ""), names.get((process, row.get("tid")), "")
+        place = planes.get(process, ""), lines.get((process, row.get("tid")), "")
         if row.get("cat") == "kernel":
             # PyTorch's profiler gives no names to planes and lines.
             place = f"/device:GPU:{stats.get('device', process)}", "Stream"
@@ -167,16 +179,17 @@ def find_collectives(events: Sequence[ProfileEvent], host: str) -> list[Recorded
             if not 0 <= recorded.duration_s < 1e6:
                 raise ValueError(f"{event.name[:60]!r} takes {recorded.duration_s} s")
             launch = bisect.bisect(launches, (event.plane, event.start_ps))
-            collective = RecordedCollective(
-                kind,
-                payload_bytes if 0 < payload_bytes < 10**15 else None,
-                groups,
-                recorded.instruction,
-                f"{host}/{recorded.device}",
-                str(event.stats.get("run_id", launch)),
-                recorded.duration_s,
+            (on_host if event.plane.startswith("/host") else on_devices).append(
+                RecordedCollective(
+                    kind,
+                    payload_bytes if 0 < payload_bytes < 10**15 else None,
+                    groups,
+                    recorded.instruction,
+                    f"{host}/{recorded.device}",
+                    str(event.stats.get("run_id", launch)),
+                    recorded.duration_s,
+                )
             )
-            (on_host if event.plane.startswith("/host") else on_devices).append(collective)
     # If devices did the work, the host only started it, and its events do not count.
     return on_devices or on_host
 
