@@ -7,7 +7,6 @@ BenchError if busbw is wrong, for example if it does not find a planted regressi
 from __future__ import annotations
 
 import math
-import socket
 import tempfile
 import time
 from collections import Counter
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from busbw import wire
-from busbw.driver.local import find_free_ports, lock_this_machine
+from busbw.driver.local import find_free_addresses, lock_this_machine
 from busbw.extensions.profiles.recordings import find_collectives, read_events
 from busbw.model import variables
 from busbw.model.machine import ProcessGroup, group_members
@@ -91,8 +90,7 @@ class Bench:
         default. `fields` are values of the request.
         """
         cluster = ProcessGroup(processes=RANKS, shared_devices=int(self.device is DeviceClass.GPU))
-        ports = find_free_ports(RANKS, "127.0.0.1", socket.AF_INET)
-        members = group_members(cluster, (f"127.0.0.1:{port}" for port in ports))
+        members = group_members(cluster, find_free_addresses(RANKS, "127.0.0.1"))
         request = {"task": task, "framework": "jax", "device": self.device.value, "ranks": RANKS}
         requests = [{**request, **fields, "member": wire.to_json(member)} for member in members]
         names = {"XLA_PYTHON_CLIENT_MEM_FRACTION": memory_fraction} if memory_fraction else {}

@@ -331,8 +331,7 @@ class LocalTransport(Transport):
         self._bundle = bundle
 
     def group_members(self, cluster: ProcessGroup) -> tuple[GroupMember, ...]:
-        ports = find_free_ports(cluster.processes, "127.0.0.1", socket.AF_INET)
-        return group_members(cluster, (f"127.0.0.1:{port}" for port in ports))
+        return group_members(cluster, find_free_addresses(cluster.processes, "127.0.0.1"))
 
     def start(
         self, worker_spec: WorkerSpec, launch: LaunchId, member: GroupMember | None
@@ -347,17 +346,21 @@ class LocalTransport(Transport):
             ) from error
 
 
-def find_free_ports(count: int, host: str, family: socket.AddressFamily) -> tuple[int, ...]:
-    """Return `count` TCP ports of this host on which no process listens.
+def find_free_addresses(count: int, host: str) -> list[str]:
+    """Return `count` addresses of this host, each with a TCP port on which no process listens.
 
-    `host` is the address at which the members of a group connect, and `family` its address family.
-    Another process may take a port before a member listens on that port. Raises HostError if a
-    connection to the address fails: a framework would try for minutes, and print no reason.
+    `host` is the address at which the members of a group connect. Another process may take a port
+    before a member listens on that port. Raises HostError if a connection to the address fails: a
+    framework would try for minutes, and print no reason.
     """
     with contextlib.ExitStack() as stack:
         try:
             listeners = [
-                stack.enter_context(socket.create_server((host, 0), family=family))
+                stack.enter_context(
+                    socket.create_server(
+                        (host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET
+                    )
+                )
                 for _ in range(count + 1)
             ]
             ports = [listener.getsockname()[1] for listener in listeners]
@@ -370,4 +373,4 @@ def find_free_ports(count: int, host: str, family: socket.AddressFamily) -> tupl
                 f"processes on this host cannot connect to each other at {host} "
                 f"({error.strerror or error}): {remedy}"
             ) from error
-        return tuple(ports)
+        return [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for port in ports]

@@ -24,20 +24,15 @@ if __name__ == "__channelexec__":
     channel: Any = globals()["channel"]
     variables, files = channel.receive()
     os.environ.update(variables)
-    try:
-        with tempfile.TemporaryDirectory(prefix="busbw-files.") as folder:
-            for name, content in files.items():
-                path = Path(folder, name)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(content)
-            sys.path.insert(0, folder)
-            from busbw.extensions.cluster.host import Host
+    with tempfile.TemporaryDirectory(prefix="busbw-files.") as folder:
+        for name, content in files.items():
+            path = Path(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        sys.path.insert(0, folder)
+        from busbw.extensions.cluster.host import Host
 
-            host = Host(folder)
-        host.serve(channel)
-    except OSError as error:
-        # An error such as a full disk is sent in place of the machine's identity, for which the
-        # session waits.
-        channel.send(str(error))
+        host = Host(folder)
+    host.serve(channel)
     # A normal exit would wait for the session, which may be unreachable.
     os._exit(0)

@@ -8,17 +8,14 @@ started the worker ends, so the thread runs as long as the worker.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
-import socket
 import threading
-from dataclasses import dataclass
 from typing import Any
 
 from busbw import storage, wire
 from busbw.driver.bundle import PrivateFolder
-from busbw.driver.local import EXIT_GRACE_S, LocalWorker, find_free_ports, lock_this_machine
+from busbw.driver.local import EXIT_GRACE_S, LocalWorker, find_free_addresses, lock_this_machine
 from busbw.driver.transport import EndMethod, WorkerExit, WorkerSpec
 from busbw.model.launch import LaunchId
 from busbw.model.machine import GroupMember
@@ -26,24 +23,6 @@ from busbw.model.machine import GroupMember
 # A session sends each host a message at least every HEARTBEAT_S seconds. A host that receives no
 # message for MAX_SILENCE_S seconds ends its workers and itself.
 HEARTBEAT_S, MAX_SILENCE_S = 5.0, 30.0
-
-_EXIT_CODE_CANNOT_START = 127
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StartRequest:
-    """The request of a session to start a worker on a host.
-
-    Attributes:
-        worker_spec: How to start the worker.
-        launch: The launch to which the worker belongs.
-        member: Which process of a group the worker is; None for a single process.
-
-    """
-
-    worker_spec: WorkerSpec
-    launch: LaunchId
-    member: GroupMember | None
 
 
 class Host:
@@ -68,7 +47,7 @@ class Host:
         """
         # SSH_CONNECTION has the address and port of the client, then those of the server.
         words = os.environ.get("SSH_CONNECTION", "").split()
-        channel.send((storage.machine_identity(), words[2] if len(words) == 4 else ""))
+        channel.send((storage.machine_identity(), "".join(words[2:3])))
         try:
             with contextlib.suppress(EOFError, channel.TimeoutError):
                 while True:
@@ -83,7 +62,7 @@ class Host:
                 # A thread that sends to an unreachable session does not end, so the wait is
                 # limited.
                 thread.join(EXIT_GRACE_S)
-            self._lock.close()
+            # The lock of the machine is released when this process ends.
             self._folder.remove()
 
     def _answer_request(self, channel: Any, method: str, *values: Any) -> None:
@@ -92,15 +71,14 @@ class Host:
         The method sends its answers on the channel. If the method raises an error, the channel is
         closed with the reason.
         """
-        reason = None
-        try:
-            getattr(self, method)(channel, *values)
-        except Exception as error:
-            # The error goes to the session, because only its user can do something about it.
-            reason = str(error) or type(error).__name__
         # Closing the channel fails if the session has ended.
         with contextlib.suppress(OSError):
-            channel.close(reason)
+            try:
+                getattr(self, method)(channel, *values)
+            except Exception as error:
+                # The error goes to the session, because only its user can do something about it.
+                channel.close(str(error) or type(error).__name__)
+            channel.close()
 
     def lock_machine(self, channel: Any, wait_s: float) -> None:
         """Lock this machine until the session ends, and send an empty text when it is locked.
@@ -111,25 +89,28 @@ class Host:
         self._lock.enter_context(lock_this_machine(wait_s, channel.send))
         channel.send("")
 
-    def send_free_ports(self, channel: Any, count: int, address: str) -> None:
-        """Send the numbers of `count` free ports at `address`, which is an address of this host."""
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        channel.send(list(find_free_ports(count, address, family)))
+    def send_free_addresses(self, channel: Any, count: int, address: str) -> None:
+        """Send `count` addresses with a free port; `address` is an address of this host."""
+        channel.send(find_free_addresses(count, address))
 
-    def run_worker(self, channel: Any, request_json: str) -> None:
-        """Run a worker to its end; send its replies as bytes, and then its WorkerExit as JSON.
+    def run_worker(self, channel: Any, request: list[Any]) -> None:
+        """Run a worker to its end; send its replies as bytes, and then its WorkerExit as data.
 
-        `request_json` is the JSON of a StartRequest. The session sends further messages on the
-        channel. Bytes are a request to the worker. A text is an EndMethod, which says how to end
-        the worker. None requests a bool as the answer: whether a signal has stopped the worker.
+        `request` is the data of JSON for the worker's WorkerSpec, LaunchId and, in a group,
+        GroupMember. The session sends further messages on the channel. Bytes are a request to the
+        worker. A text is an EndMethod, which says how to end the worker. None requests a bool as
+        the answer: whether a signal has stopped the worker.
         """
-        request = wire.from_json(StartRequest, json.loads(request_json), "request")
+        worker_spec, launch, member = wire.from_json(
+            tuple[WorkerSpec, LaunchId, GroupMember | None], request, "request"
+        )
         try:
-            worker = LocalWorker(request.worker_spec, self._folder, request.launch, request.member)
+            worker = LocalWorker(worker_spec, self._folder, launch, member)
         except (OSError, ValueError) as error:
             # A ValueError is raised for a variable with "=" in its name or with a null character.
-            reason = f"{request.worker_spec.python}: {getattr(error, 'strerror', '') or error}"
-            worker_exit = WorkerExit(exit_code=_EXIT_CODE_CANNOT_START, log=reason, reason=reason)
+            reason = f"{worker_spec.python}: {storage.error_text(error)}"
+            # A shell ends with this code, too, if a program cannot be started.
+            worker_exit = WorkerExit(exit_code=127, log=reason, reason=reason)
         else:
             self._workers[worker] = threading.current_thread()
 
@@ -146,4 +127,4 @@ class Host:
                 channel.send(content)
             worker.request_end(EndMethod.CLOSE)
             worker_exit = worker.wait()
-        channel.send(json.dumps(wire.to_json(worker_exit)))
+        channel.send(wire.to_json(worker_exit))

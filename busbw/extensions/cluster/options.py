@@ -6,24 +6,11 @@ import re
 
 from busbw.session.option import HOSTS_GROUP, Option, argument_type, expand_home, parse_text
 
-# The value of --host-env with which no variables are copied.
-_NO_VARIABLES = "none"
-_PYTHON_NAME_PATTERN = re.compile(r"(?!-)[A-Za-z0-9_.~+/-]{1,500}")
-_VARIABLE_NAME_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
 
 @argument_type
 def _parse_scheduler(text: str) -> str:
-    """Return the address of a Dask scheduler, or the absolute path of its scheduler file.
-
-    Raises ValueError for an address that begins neither with ``tcp://`` nor with ``tls://``.
-    """
-    scheme, separator, place = text.partition("://")
-    if not separator:
-        return str(expand_home(text).absolute())
-    if scheme not in ("tcp", "tls") or not place:
-        raise ValueError(f"expected tcp://HOST:PORT, tls://HOST:PORT or a file, got {text!r}")
-    return text
+    """Return the address of a Dask scheduler, or the absolute path of its scheduler file."""
+    return text if "://" in text else str(expand_home(text).absolute())
 
 
 @argument_type
@@ -32,26 +19,22 @@ def _parse_python(text: str) -> str:
 
     Raises ValueError if `text` has characters that a shell could misread, such as spaces.
     """
-    if not _PYTHON_NAME_PATTERN.fullmatch(text):
+    if not re.fullmatch(r"(?!-)[A-Za-z0-9_.~+/-]{1,500}", text):
         raise ValueError(f"expected a command or a path without spaces, got {text!r}")
     return text
 
 
 @argument_type
 def parse_variables(text: str) -> frozenset[str]:
-    """Return the names of environment variables in a comma list; an empty set for ``none``.
+    """Return the names of environment variables in a comma list, without the word ``none``.
 
     Raises ValueError for a word that cannot be the name of a variable.
     """
-    names = (
-        frozenset(name.strip() for name in text.split(","))
-        if text != _NO_VARIABLES
-        else frozenset()
-    )
+    names = frozenset(name.strip() for name in text.split(","))
     for name in sorted(names):
-        if not _VARIABLE_NAME_PATTERN.fullmatch(name):
-            raise ValueError(f"expected names of variables, or {_NO_VARIABLES}, got {name!r}")
-    return names
+        if not name.isidentifier():
+            raise ValueError(f"expected names of variables, or none, got {name!r}")
+    return names - {"none"}
 
 
 HOSTS = Option(

@@ -11,7 +11,6 @@ import json
 import logging
 import os
 import platform
-import re
 import socket
 import subprocess
 import sys
@@ -33,7 +32,6 @@ _CONNECT_TIMEOUT_S = 30.0
 _POLL_INTERVAL_S = 0.5
 
 _CHUNK_BYTES = 65536
-_LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
 # The longest time of a read, which then begins again. If a session is killed, its actors run this
 # much longer than the session.
 _READ_TIMEOUT_S = 5.0
@@ -144,9 +142,8 @@ class DaskEngine:
     """
 
     shares_machines = True
-    environment: Mapping[str, str] = {}
 
-    def __init__(self, scheduler: str, worker_count: int, *, trusts_network: bool = False) -> None:
+    def __init__(self, scheduler: str, worker_count: int, *, trusts_network: bool) -> None:
         self._scheduler = scheduler
         self._count = worker_count
         self._trusts_network = trusts_network
@@ -193,11 +190,9 @@ class DaskEngine:
         created = self._client.submit(
             HostPipe, PYTHON_CODE, actor=True, workers=[address], pure=False
         )
-        try:
+        # The constructor of HostPipe can fail, and Dask can lose the worker.
+        with storage.reraise_as(ConnectionError, Exception, where="its Dask worker failed: "):
             actor = created.result(wait_s)
-        except Exception as error:
-            # This is an error of HostPipe's constructor, or an error of Dask for a lost worker.
-            raise ConnectionError(str(error) or type(error).__name__) from error
         return DaskLink(self._client, actor, urlsplit(address).hostname or "")
 
     def close(self) -> None:
@@ -219,8 +214,9 @@ def _connect_client(scheduler: str, wait_s: float, trusts_network: bool) -> Any:
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     try:
         return Client(address, timeout=_CONNECT_TIMEOUT_S)
-    except (OSError, TypeError, RuntimeError) as error:
-        # A TypeError means that there is no certificate for tls://.
+    except (OSError, RuntimeError, TypeError, ValueError) as error:
+        # A TypeError means that there is no certificate for tls://, and a ValueError that Dask
+        # cannot read the address.
         raise HostError(f"{scheduler}: {error}") from error
 
 
@@ -249,8 +245,8 @@ def _check_protected(address: str, trusts_network: bool) -> None:
     Strangers cannot if the address has TLS or is on this machine. Nothing is raised if the user
     trusts the network.
     """
-    parts = urlsplit(address)
-    if not (parts.scheme == "tls" or parts.hostname in _LOOPBACK_HOSTS or trusts_network):
+    is_local = urlsplit(address).hostname in ("localhost", "127.0.0.1", "::1")
+    if not (is_local or address.startswith("tls://") or trusts_network):
         raise HostError(
             f"whoever reaches {address} can run programs on its hosts; "
             "expected tls://, or --cluster-trust-network in a network that you trust"
@@ -258,43 +254,36 @@ def _check_protected(address: str, trusts_network: bool) -> None:
 
 
 def _addresses_by_name(client: Any, workers: Mapping[str, Any]) -> dict[str, str]:
-    """Map the names of Dask workers to their addresses, sorted by name.
+    """Map the names of Dask workers to their addresses, sorted by name, shorter names first.
 
     `workers` maps the address of each worker to Dask's description of it. A worker without a --name
     has the name of its host. Raises HostError if two workers have the same name.
     """
-    unnamed = [address for address in workers if str(workers[address]["name"]) == address]
+    # The default name of a worker is its address.
+    unnamed = [address for address in workers if workers[address]["name"] == address]
     hosts = client.run(platform.node, workers=unnamed) if unnamed else {}
-    names = [hosts.get(address) or str(workers[address]["name"]) for address in workers]
+    names = [str(hosts.get(address, workers[address]["name"])) for address in workers]
     if len(set(names)) < len(names):
         raise HostError(
             f"two Dask workers on {max(names, key=names.count)} have no --name; expected one "
             "worker on each host, or a name for each"
         )
-    return dict(sorted(zip(names, workers), key=lambda named: _natural_sort_key(named[0])))
-
-
-def _natural_sort_key(name: str) -> list[tuple[int, str]]:
-    """Return a sort key for `name` by which ``node2`` comes before ``node10``."""
-    parts = re.split(r"(\d+)", name)
-    return [(int(part), "") if part.isdecimal() else (0, part) for part in parts]
+    # ``node2`` comes before ``node10``.
+    ordered = sorted(zip(map(len, names), names, workers))
+    return {name: address for _, name, address in ordered}
 
 
 def _check_versions(client: Any, addresses: Mapping[str, str]) -> None:
-    """Raise IncomparableHostsError if a worker or the scheduler has another Python or Dask.
+    """Raise IncomparableHostsError if a Dask worker has another Python or Dask.
 
     `addresses` maps the name of each worker to its address. Code that is sent by value runs only
     under the same version of Python.
     """
     versions = client.get_versions()
-    stacks = {
-        f"Dask worker {name}": versions["workers"].get(address)
-        for name, address in addresses.items()
-    }
-    stacks["the Dask scheduler"] = versions["scheduler"]
-    texts = {name: _version_text(stack) for name, stack in stacks.items() if stack}
     ours = _version_text(versions["client"])
-    other = [f"{name} has {text}" for name, text in texts.items() if text != ours]
+    stacks = {name: versions["workers"].get(address) for name, address in addresses.items()}
+    texts = {name: _version_text(stack) for name, stack in stacks.items() if stack}
+    other = [f"Dask worker {name} has {text}" for name, text in texts.items() if text != ours]
     if other:
         raise IncomparableHostsError(f"{'; '.join(other)}; this session has {ours}")
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 import socket
 import subprocess
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from busbw.driver import logs
 from busbw.driver.bundle import PrivateFolder
@@ -19,10 +19,6 @@ from busbw.driver.local import public_log_text
 from .bootstrap import PYTHON_CODE
 
 _EXIT_TIMEOUT_S = 5.0
-_SSH_OPTIONS = (
-    *("-T", "-a", "-x", "-o", "BatchMode=yes"),
-    *("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"),
-)
 
 
 class SshLink:
@@ -75,8 +71,9 @@ class SshLink:
         return reason or f"ssh ended with exit status {code}"
 
     def close(self) -> None:
-        """Wait until ssh ends, and kill ssh after a few seconds; the input must have ended."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        """End the input of the Python, wait until ssh ends, and kill ssh after a few seconds."""
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            self.stream.shutdown(socket.SHUT_WR)
             self._process.wait(_EXIT_TIMEOUT_S)
         self._process.kill()
         self._process.wait()
@@ -91,7 +88,6 @@ class SshEngine:
         hosts: The names of the hosts for the command line of ssh, in the order of their ranks.
         folder: The private folder of the session, for logs.
         python: The interpreter on the hosts.
-        environment: Environment variables to set on the hosts.
         shares_machines: Whether several names may be the same machine.
 
     """
@@ -99,7 +95,6 @@ class SshEngine:
     hosts: tuple[str, ...]
     folder: PrivateFolder
     python: str = "python3"
-    environment: Mapping[str, str] = field(default_factory=dict)
     shares_machines: bool = False
 
     def connect_hosts(self, wait_s: float) -> Sequence[str]:
@@ -112,10 +107,19 @@ class SshEngine:
         ssh gives up if it does not reach the host within `wait_s` seconds. Raises OSError if ssh
         cannot be started.
         """
-        options = [*_SSH_OPTIONS, "-o", f"ConnectTimeout={round(wait_s)}"]
-        # The shell of the host expands a `~` in the name of the Python.
-        command = f'exec {self.python} -I -u -c "{PYTHON_CODE}"'
-        return SshLink(["ssh", *options, "--", name, command], self.folder, name)
+        command = [
+            "ssh",
+            "-Tax",
+            "-oBatchMode=yes",
+            "-oServerAliveInterval=5",
+            "-oServerAliveCountMax=3",
+            f"-oConnectTimeout={round(wait_s)}",
+            "--",
+            name,
+            # The shell of the host expands a `~` in the name of the Python.
+            f'exec {self.python} -I -u -c "{PYTHON_CODE}"',
+        ]
+        return SshLink(command, self.folder, name)
 
     def close(self) -> None:
         """Do nothing, because each SshLink ends its own ssh."""

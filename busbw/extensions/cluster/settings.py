@@ -8,19 +8,17 @@ the hosts, too, but would wait forever for the other hosts.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from busbw import storage
-from busbw.driver.bundle import Bundle
 from busbw.driver.transport import RemoteHosts
 from busbw.frameworks import FRAMEWORKS
 from busbw.hardware import has_tpu_chips
-from busbw.model import variables
+from busbw.model.variables import STACK_VARIABLES
 from busbw.model.words import DeviceClass
 from busbw.session.option import expand_home
 from busbw.session.options import Options
@@ -29,11 +27,7 @@ from busbw.storage import reraise_as
 # The environment variable, and the attribute of the metadata server, that name a slice's hosts.
 HOST_NAMES_VARIABLE = "TPU_WORKER_HOSTNAMES"
 ENDPOINTS_ATTRIBUTE = "worker-network-endpoints"
-# The variable, and its value, by which a user tells this host to use only its own chips.
-_ONLY_OWN_CHIPS_VARIABLE = ("TPU_PROCESS_BOUNDS", "1,1,1")
-_SKIP_METADATA_VARIABLE = "TPU_SKIP_MDS_QUERY"
 _METADATA_URL = "http://metadata.google.internal/computeMetadata/v1/instance/attributes/"
-_METADATA_TIMEOUT_S = 2.0
 
 
 def fetch_metadata(name: str) -> str:
@@ -42,44 +36,32 @@ def fetch_metadata(name: str) -> str:
     `name` is the name of the attribute. Returns an empty text if no server answers.
     """
     # Most sessions do not need urllib, whose import takes as long as the rest of this extension.
-    import urllib.error
     import urllib.request
 
     request = urllib.request.Request(_METADATA_URL + name, headers={"Metadata-Flavor": "Google"})
     try:
-        with urllib.request.urlopen(request, timeout=_METADATA_TIMEOUT_S) as reply:
-            text: str = reply.read(2**20).decode(errors="replace")
-            return text
-    except (urllib.error.URLError, OSError):
+        with urllib.request.urlopen(request, timeout=2.0) as reply:
+            return str(reply.read(2**20), errors="replace")
+    except OSError:
         return ""
 
 
 def find_slice_hosts(
-    environment: Mapping[str, str],
-    *,
-    has_chips: Callable[[], bool] = has_tpu_chips,
-    read_metadata: Callable[[str], str] = fetch_metadata,
+    environment: Mapping[str, str], has_chips: bool
 ) -> tuple[tuple[str, ...], str]:
     """Return the hosts of this TPU slice, and the variable or attribute that names the hosts.
 
     The tuple of hosts is empty if the hosts are unknown, or if the user told this host to use only
-    its own chips.
-
-    Args:
-        environment: The environment variables of this process.
-        has_chips: Returns whether TPU chips are attached to this host.
-        read_metadata: Returns an attribute of the metadata server. Not called without TPU chips, or
-            if environment variables decide.
-
+    its own chips. `environment` are the environment variables of this process. `has_chips` is
+    whether TPU chips are attached to this host; otherwise the metadata server is not asked.
     """
-    name, only_own_chips = _ONLY_OWN_CHIPS_VARIABLE
-    if environment.get(name) == only_own_chips:
-        return (), name
+    if environment.get("TPU_PROCESS_BOUNDS") == "1,1,1":
+        return (), "TPU_PROCESS_BOUNDS"
     names = _split_names(environment.get(HOST_NAMES_VARIABLE, ""))
-    if names or environment.get(_SKIP_METADATA_VARIABLE) or not has_chips():
+    if names or environment.get("TPU_SKIP_MDS_QUERY") or not has_chips:
         return names, HOST_NAMES_VARIABLE
     # An endpoint is such as ``unknown:unknown:10.0.0.2``; its third field is the address.
-    endpoints = _split_names(read_metadata(ENDPOINTS_ATTRIBUTE))
+    endpoints = _split_names(fetch_metadata(ENDPOINTS_ATTRIBUTE))
     return tuple([*text.split(":"), "", ""][2] for text in endpoints), ENDPOINTS_ATTRIBUTE
 
 
@@ -87,9 +69,6 @@ def _split_names(text: str) -> tuple[str, ...]:
     """Return the words of a comma list, without empty words."""
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
-
-# The value of --hosts that means all hosts of this TPU slice.
-_TPU_SLICE = "tpu"
 
 # The name of a host must not be read as an option by ssh, or as more than a word by a shell.
 _HOST_NAME_PATTERN = re.compile(r"(?!-)[A-Za-z0-9_.@:%/\[\]-]{1,255}")
@@ -102,17 +81,12 @@ def hosts_of(values: Mapping[str, Any], environment: Mapping[str, str]) -> Remot
     the environment variables of this process. Raises ValueError if an option is wrong or a package
     is missing.
     """
-    for option, package, read in (
-        ("hosts", "execnet", _read_ssh_hosts),
-        ("cluster", "distributed", _read_dask_hosts),
-    ):
-        if values.get(option):
-            if importlib.util.find_spec(package) is None:
-                raise ValueError(
-                    f"--{option}: {package} is not installed; expected it from `pip install "
-                    "'busbw[cluster]'`"
-                )
-            return read(values, environment)
+    needs = "--hosts and --cluster need `pip install 'busbw[cluster]'`: "
+    with reraise_as(ValueError, ImportError, where=needs):
+        if values.get("hosts"):
+            return _read_ssh_hosts(values, environment)
+        if values.get("cluster"):
+            return _read_dask_hosts(values)
     return None
 
 
@@ -120,16 +94,18 @@ def parse_hosts(text: str) -> tuple[str, ...]:
     """Return the names of the hosts in `text`, the value of --hosts.
 
     `text` is a comma list, ``@FILE`` for a file with a host in each line, or ``tpu`` for the hosts
-    of this TPU slice. Raises ValueError for an invalid name, a repeated name or no name.
+    of this TPU slice. Comments in the file begin with ``#``. Raises ValueError for a file that
+    cannot be read, an invalid name, a repeated name or no name.
     """
-    if text == _TPU_SLICE:
-        hosts, source = find_slice_hosts(os.environ)
-        if not hosts:
-            raise ValueError(f"{_TPU_SLICE}: this host is none of a TPU slice, as {source} says")
+    source, hosts = text, tuple(host.strip() for host in text.split(","))
+    if text == "tpu":
+        hosts, source = find_slice_hosts(os.environ, has_tpu_chips())
     elif text.startswith("@"):
-        hosts = _read_host_file(text[1:])
-    else:
-        hosts = tuple(host.strip() for host in text.split(","))
+        with reraise_as(ValueError, ValueError, where=f"{text}: "):
+            lines = storage.read(expand_home(text[1:])).decode().splitlines()
+        hosts = tuple(host for line in lines if (host := line.partition("#")[0].strip()))
+    if not hosts:
+        raise ValueError(f"{text}: expected names of hosts, got none from {source}")
     for host, times in Counter(hosts).items():
         if not _HOST_NAME_PATTERN.fullmatch(host):
             raise ValueError(f"expected hosts that ssh connects to, got {host[:100]!r}")
@@ -141,24 +117,14 @@ def parse_hosts(text: str) -> tuple[str, ...]:
     return hosts
 
 
-def _read_host_file(name: str) -> tuple[str, ...]:
-    """Return the names of the hosts in the file `name`: one host in each line.
-
-    Comments begin with ``#``. Raises ValueError if the file cannot be read or names no host.
-    """
-    with reraise_as(ValueError, ValueError, where=f"@{name}: "):
-        lines = storage.read(expand_home(name)).decode().splitlines()
-        hosts = tuple(host for line in lines if (host := line.partition("#")[0].strip()))
-        if not hosts:
-            raise ValueError("expected a host in each line, got none")
-    return hosts
-
-
 def _read_ssh_hosts(values: Mapping[str, Any], environment: Mapping[str, str]) -> RemoteHosts:
     """Return the RemoteHosts of --hosts, from the same arguments as `hosts_of`.
 
     Raises ValueError if the option is wrong, or if the hosts cannot share --processes equally.
     """
+    from .over_ssh import SshEngine
+    from .transport import ClusterTransport
+
     with reraise_as(ValueError, ValueError, where="--hosts: "):
         hosts = parse_hosts(values["hosts"])
     count, processes = len(hosts), values.get("processes")
@@ -167,20 +133,14 @@ def _read_ssh_hosts(values: Mapping[str, Any], environment: Mapping[str, str]) -
             f"--hosts: {count} hosts cannot share --processes={processes} equally; "
             f"expected --processes={count}, or a multiple of it"
         )
-
-    def make_transport(bundle: Bundle) -> Any:
-        from .over_ssh import SshEngine
-        from .transport import ClusterTransport
-
-        engine = SshEngine(
-            hosts=hosts,
-            folder=bundle,
-            python=values.get("host_python") or "python3",
-            environment=forwarded_variables(values.get("host_env"), environment),
-        )
-        return ClusterTransport(bundle, engine)
-
-    return RemoteHosts(count=count, make_transport=make_transport)
+    python = values.get("host_python") or "python3"
+    variables = forwarded_variables(values.get("host_env"), environment)
+    return RemoteHosts(
+        count=count,
+        make_transport=lambda bundle: ClusterTransport(
+            bundle, SshEngine(hosts=hosts, folder=bundle, python=python), variables
+        ),
+    )
 
 
 def forwarded_variables(
@@ -191,12 +151,12 @@ def forwarded_variables(
     `names` are the variables that --host-env names. If `names` is None, the variables that change
     the measured software are copied, such as XLA_FLAGS. Variables that are not set are left out.
     """
-    names = variables.STACK_VARIABLES if names is None else names
-    return {name: environment[name] for name in sorted(names) if name in environment}
+    names = STACK_VARIABLES if names is None else names
+    return {name: environment[name] for name in names if name in environment}
 
 
-def _read_dask_hosts(values: Mapping[str, Any], environment: Mapping[str, str]) -> RemoteHosts:
-    """Return the RemoteHosts of --cluster, from the same arguments as `hosts_of`.
+def _read_dask_hosts(values: Mapping[str, Any]) -> RemoteHosts:
+    """Return the RemoteHosts of --cluster, from the `values` of options by name.
 
     Raises ValueError without --processes, which is the number of Dask workers.
     """
@@ -206,11 +166,16 @@ def _read_dask_hosts(values: Mapping[str, Any], environment: Mapping[str, str]) 
     count = values.get("processes")
     if count is None:
         raise ValueError("--cluster: expected --processes=N, the number of Dask workers")
-    trusts_network = bool(values.get("cluster_trust_network"))
     return RemoteHosts(
         count=count,
         make_transport=lambda bundle: ClusterTransport(
-            bundle, DaskEngine(values["cluster"], count, trusts_network=trusts_network)
+            bundle,
+            DaskEngine(
+                values["cluster"],
+                count,
+                trusts_network=bool(values.get("cluster_trust_network")),
+            ),
+            {},
         ),
     )
 
@@ -222,10 +187,10 @@ def check_can_measure_alone(options: Options, has_chips: bool) -> None:
     for scripted frameworks, or if the options name hosts.
     """
     is_scripted = all(FRAMEWORKS[name].is_scripted for name in options.frameworks)
-    may_be_tpu = options.device is DeviceClass.TPU or (options.device is None and has_chips)
-    if is_scripted or options.remote is not None or not may_be_tpu:
+    may_be_tpu = has_chips and options.device in (DeviceClass.TPU, None)
+    if is_scripted or options.remote or not may_be_tpu:
         return
-    names, source = find_slice_hosts(os.environ, has_chips=lambda: has_chips)
+    names, source = find_slice_hosts(os.environ, has_chips)
     if len(names) > 1:
         raise ValueError(
             f"this host is one of {len(names)} of its TPU slice ({source}), and would wait for the "

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import json
 import queue
 import socket
-import struct
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import execnet
 from execnet.gateway_base import get_execmodel
@@ -40,7 +38,7 @@ from busbw.model.launch import LaunchId
 from busbw.model.machine import GroupMember, ProcessGroup, group_members
 
 from . import bootstrap
-from .host import HEARTBEAT_S, StartRequest
+from .host import HEARTBEAT_S
 
 if TYPE_CHECKING:
     from .over_dask import DaskEngine, DaskLink
@@ -52,13 +50,7 @@ _ANSWER_TIMEOUT_S, _IS_STOPPED_TIMEOUT_S = 30.0, 2.0
 _CONNECT_TIMEOUT_S = 60.0
 
 # The files of busbw that a Host imports, besides the files of its workers.
-_HOST_FILES = ("driver/*.py", "extensions/__init__.py", "extensions/cluster/*.py")
-
-# The environment variables to set on a host, and the contents of busbw's files by path.
-FirstMessage: TypeAlias = tuple[dict[str, str], dict[str, bytes]]
-# An engine starts a Python on each host, and returns a link to its stdin and stdout.
-Engine: TypeAlias = "SshEngine | DaskEngine"
-Link: TypeAlias = "SshLink | DaskLink"
+_HOST_FILES = ("driver/*.py", "extensions/cluster/*.py")
 
 
 def host_files(bundle: Bundle) -> dict[str, bytes]:
@@ -86,109 +78,116 @@ class HostConnection:
     """The session's connection to a Host (busbw's process on another host).
 
     `link` is the connection to a Python on the host `name`. `first_message` is the message from
-    which `bootstrap` starts the Host. Raises HostError if the Host cannot be started. `machine` is
-    the identity of the host's machine, or `name` if unknown. `lost` is the reason why the host no
-    longer answers, empty while the host answers.
+    which `bootstrap` starts the Host: the environment variables to set on the host, and the
+    contents of busbw's files by path. Raises HostError if the Host cannot be started.
+
+    Attributes:
+        name: The name of the host.
+        machine: The identity of the host's machine, or `name` if unknown.
+        address: The address at which other hosts reach the host.
+        has_lock: Whether this session has locked the host's machine by this connection.
+        lost: The reason why the host no longer answers; empty while the host answers.
+
     """
 
-    def __init__(self, name: str, link: Link, first_message: FirstMessage) -> None:
+    def __init__(
+        self,
+        name: str,
+        link: SshLink | DaskLink,
+        first_message: tuple[dict[str, str], dict[str, bytes]],
+    ) -> None:
         self.name = name
+        self.has_lock = False
         self.lost = ""
         self._link = link
+        # A timer ends the connection if the host is silent, because execnet would wait forever. A
+        # timeout of the socket would change the mode of the socket when the timeout is removed, and
+        # a read that execnet begins at that moment would fail. Reaching a host may take as long as
+        # starting the Python there, so the time is doubled.
+        timer = threading.Timer(2 * _CONNECT_TIMEOUT_S, link.stream.shutdown, [socket.SHUT_RDWR])
+        timer.start()
         try:
-            greeting = self._start_host(first_message)
-        except (OSError, EOFError, AssertionError, execnet.RemoteError) as error:
+            # With an interpreter in the specification, execnet sends itself to the Python.
+            spec = execnet.XSpec(f"popen//python={name}//id=host//execmodel=thread")
+            self._gateway = bootstrap_gateway(_LinkIO(link.stream), spec)
+            self.requests = self._gateway.remote_exec(bootstrap)
+            self.requests.send(first_message)
+            machine, address = self.requests.receive()
+        except execnet.RemoteError as error:
+            # The last line of a traceback on the host is the reason, such as a full disk.
+            raise HostError(f"{name}: {str(error).splitlines()[-1]}") from error
+        except (OSError, EOFError, AssertionError) as error:
             raise HostError(f"{name}: {link.end_reason()}") from error
-        if isinstance(greeting, str):
-            raise HostError(f"{name}: {greeting}")
-        self.machine: str = greeting[0] or name
-        self.address: str = greeting[1] or link.address
+        finally:
+            timer.cancel()
+        self.machine: str = machine or name
+        self.address: str = address or link.address
 
-    def send_request(self, method: str, *values: Any) -> execnet.Channel | None:
+    def send_request(self, method: str, *values: Any) -> execnet.Channel:
         """Request that the Host runs its method `method` with `values`; do not wait for the answer.
 
-        Returns the channel on which the Host sends answers, or None if the host is lost.
+        Returns the channel on which the Host sends answers. Raises HostLostError if the host is
+        lost.
         """
         try:
             channel = self._gateway.newchannel()
             self.requests.send((channel, method, *values))
-        except OSError:
-            self.disconnect()
-            return None
+        except OSError as error:
+            raise self.disconnect() from error
         return channel
 
-    def receive_answer(
-        self, channel: execnet.Channel | None, timeout_s: float = _ANSWER_TIMEOUT_S
-    ) -> Any:
+    def receive_answer(self, channel: execnet.Channel, timeout_s: float = _ANSWER_TIMEOUT_S) -> Any:
         """Wait for the next answer on `channel`, and return the answer.
 
         Raises HostError if the method of the Host failed, and HostLostError if the host is lost or
         does not answer within `timeout_s` seconds.
         """
-        reason = ""
         try:
-            if channel is not None and not self.lost:
-                return channel.receive(timeout_s)
+            return channel.receive(timeout_s)
         except execnet.RemoteError as error:
             raise HostError(f"{self.name}: {error}") from error
-        except execnet.TimeoutError:
-            reason = "it does not answer"
-        except (OSError, EOFError):
-            pass
-        self.disconnect(reason)
-        raise HostLostError(self.lost)
+        except (OSError, EOFError) as error:
+            is_silent = isinstance(error, execnet.TimeoutError)
+            raise self.disconnect("it does not answer" if is_silent else "") from error
 
-    def disconnect(self, reason: str = "") -> None:
-        """End the connection, and keep the reason in `lost`; do nothing if the host is lost.
+    def lock(self, wait_s: float, report: Callable[[str], None]) -> None:
+        """Lock the machine of the host until this session ends.
 
-        If `reason` is empty, the link says the reason.
+        `report` is called with a sentence before waiting for another session. Raises HostError if
+        the other session does not end within `wait_s` seconds.
+        """
+        self.has_lock = True
+        channel = self.send_request("lock_machine", wait_s)
+        timeout_s = wait_s + _ANSWER_TIMEOUT_S
+        if self.receive_answer(channel, timeout_s):
+            report(f"another busbw session measures on {self.name}; waiting for its end")
+            self.receive_answer(channel, timeout_s)
+
+    def disconnect(self, reason: str = "") -> HostLostError:
+        """End the connection unless the host is lost already; return an error with the reason.
+
+        The reason is kept in `lost`. If `reason` is empty, the link says the reason.
         """
         if not self.lost:
             self.lost = f"{self.name} is gone: {reason or self._link.end_reason()}"
-            _end_input(self._link)
             self._link.close()
-
-    def _start_host(self, first_message: FirstMessage) -> Any:
-        """Start the Host; return its greeting: (machine identity, address), or an error text."""
-        # Reaching a host may take as long as starting the Python there, so the time is doubled.
-        _set_receive_timeout(self._link.stream, 2 * _CONNECT_TIMEOUT_S)
-        # With an interpreter in the specification, execnet sends itself to the Python.
-        spec = execnet.XSpec(f"popen//python={self.name}//id=host//execmodel=thread")
-        self._gateway = bootstrap_gateway(_LinkIO(self._link.stream), spec)
-        _set_receive_timeout(self._link.stream, 0.0)
-        self.requests = self._gateway.remote_exec(bootstrap)
-        self.requests.send(first_message)
-        return self.requests.receive(_CONNECT_TIMEOUT_S)
-
-
-def _set_receive_timeout(stream: socket.socket, timeout_s: float) -> None:
-    """Let the kernel end each read of `stream` after `timeout_s` seconds; 0 sets no limit.
-
-    A timeout of Python's socket would change the mode of the socket when the timeout is removed. A
-    read that execnet's thread begins at that moment would then fail with EAGAIN.
-    """
-    timeval = struct.pack("@ll", *divmod(round(timeout_s * 1e6), 1_000_000))
-    stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, timeval)
-
-
-def _end_input(link: Link) -> None:
-    """End the input of the Python at the other end of `link`, so that its Host ends."""
-    with contextlib.suppress(OSError):
-        link.stream.shutdown(socket.SHUT_WR)
+        return HostLostError(self.lost)
 
 
 class ClusterTransport(HostsTransport):
     """A transport that starts workers on the hosts of an engine, the same number on each host.
 
-    `bundle` has the files of busbw that are sent to the hosts.
+    `bundle` has the files of busbw that are sent to the hosts. `variables` are the environment
+    variables to set on the hosts.
     """
 
-    def __init__(self, bundle: Bundle, engine: Engine) -> None:
+    def __init__(
+        self, bundle: Bundle, engine: SshEngine | DaskEngine, variables: Mapping[str, str]
+    ) -> None:
         self._engine = engine
-        self._first_message = (dict(engine.environment), host_files(bundle))
-        self._links: list[Link] = []
+        self._first_message = (dict(variables), host_files(bundle))
+        self._links: list[SshLink | DaskLink] = []
         self._hosts: list[HostConnection] = []
-        self._locked_indices: set[int] = set()
         self._host_indices: tuple[int, ...] = ()
         self._is_closed = threading.Event()
 
@@ -201,11 +200,9 @@ class ClusterTransport(HostsTransport):
     def connect_hosts(self, wait_s: float) -> None:
         names = self._engine.connect_hosts(wait_s)
         threading.Thread(target=self._send_heartbeats, daemon=True).start()
-        with ThreadPoolExecutor(len(names)) as pool, contextlib.ExitStack() as stack:
-            # After an error the links are closed, because the other threads wait for them.
-            stack.callback(self.close)
-            self._hosts.extend(pool.map(self._connect_host, names))
-            stack.pop_all()
+        # After an error the other threads wait for their hosts until `close` is called. So the pool
+        # is not used in a `with` block, whose end would wait for the threads.
+        self._hosts.extend(ThreadPoolExecutor(len(names)).map(self._connect_host, names))
         machines = [host.machine for host in self._hosts]
         # The ranks on a machine follow each other.
         self._hosts.sort(key=lambda host: machines.index(host.machine))
@@ -213,11 +210,11 @@ class ClusterTransport(HostsTransport):
         self._host_indices = tuple(range(len(names)))
         counts = Counter(machines)
         if max(counts.values()) > (min(counts.values()) if self._engine.shares_machines else 1):
-            ((machine, count),) = counts.most_common(1)
+            machine = max(machines, key=machines.count)
             same = [host.name for host in self._hosts if host.machine == machine]
             raise HostError(
-                f"{' and '.join(same)} are the same machine, which would count as {count} hosts; "
-                "expected as many names for each machine, and one with --hosts"
+                f"{' and '.join(same)} are the same machine; expected as many names for each "
+                "machine, and one with --hosts"
             )
 
     def lock(self, wait_s: float, report: Callable[[str], None] = lambda text: None) -> None:
@@ -226,31 +223,24 @@ class ClusterTransport(HostsTransport):
         A machine is locked once, and the machine of this session is locked already. Raises
         HostError if another session still measures on a host after `wait_s` seconds.
         """
-        machines = {storage.machine_identity(), *self.names}
-        for index, host in enumerate(self._hosts):
-            if host.machine not in machines:
-                machines.add(host.machine)
-                self._locked_indices.add(index)
-                _lock_host(host, wait_s, report)
+        for machine, host in {host.machine: host for host in self._hosts}.items():
+            if machine not in (storage.machine_identity(), host.name):
+                host.lock(wait_s, report)
 
     def close(self) -> None:
         self._is_closed.set()
-        for link in self._links:
-            _end_input(link)
-        for link in self._links:
-            link.close()
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(lambda link: link.close(), self._links))
         self._engine.close()
 
     def group_members(self, cluster: ProcessGroup) -> tuple[GroupMember, ...]:
         hosts = [self._reachable_host(index) for index in self._host_indices]
         count = cluster.processes // len(hosts)
-        requested = [
-            (host, host.send_request("send_free_ports", count, host.address)) for host in hosts
+        requests = [
+            (host, host.send_request("send_free_addresses", count, host.address)) for host in hosts
         ]
         addresses = [
-            f"[{host.address}]:{port}" if ":" in host.address else f"{host.address}:{port}"
-            for host, channel in requested
-            for port in host.receive_answer(channel)
+            address for host, channel in requests for address in host.receive_answer(channel)
         ]
         return group_members(cluster, addresses, len({host.machine for host in hosts}))
 
@@ -265,15 +255,13 @@ class ClusterTransport(HostsTransport):
         index = member.index * len(self._host_indices) // member.process_count if member else 0
         if worker_spec.python == sys.executable:
             worker_spec = replace(worker_spec, python="")
-        request = StartRequest(worker_spec=worker_spec, launch=launch, member=member)
-        return RemoteWorker(self._reachable_host(self._host_indices[index]), request)
+        host = self._reachable_host(self._host_indices[index])
+        return RemoteWorker(host, worker_spec, launch, member)
 
     def _connect_host(self, name: str) -> HostConnection:
         """Connect to the host `name`, and start a Host there. Raises HostError if this fails."""
-        try:
+        with storage.reraise_as(HostError, OSError, where=f"{name}: "):
             link = self._engine.connect(name, _CONNECT_TIMEOUT_S)
-        except OSError as error:
-            raise HostError(f"{name}: {error}") from error
         self._links.append(link)
         return HostConnection(name, link, self._first_message)
 
@@ -284,14 +272,11 @@ class ClusterTransport(HostsTransport):
         """
         host = self._hosts[index]
         if host.lost:
-            try:
-                host = self._connect_host(host.name)
-                if index in self._locked_indices:
-                    _lock_host(host, _CONNECT_TIMEOUT_S)
-            except HostError as error:
-                raise HostLostError(f"{self._hosts[index].lost}; then {error}") from error
-            self._hosts[index] = host
-        return host
+            with storage.reraise_as(HostLostError, HostError, where=f"{host.lost}; then "):
+                self._hosts[index] = self._connect_host(host.name)
+                if host.has_lock:
+                    self._hosts[index].lock(_CONNECT_TIMEOUT_S, lambda text: None)
+        return self._hosts[index]
 
     def _send_heartbeats(self) -> None:
         """Send each host an empty message every few seconds, until the transport is closed.
@@ -304,42 +289,32 @@ class ClusterTransport(HostsTransport):
                     host.requests.send(None)
 
 
-def _lock_host(
-    host: HostConnection, wait_s: float, report: Callable[[str], None] = lambda text: None
-) -> None:
-    """Lock the machine of a host until this session ends.
-
-    `report` is called with a sentence before waiting for another session. Raises HostError if the
-    other session does not end within `wait_s` seconds.
-    """
-    channel = host.send_request("lock_machine", wait_s)
-    timeout_s = wait_s + _ANSWER_TIMEOUT_S
-    if host.receive_answer(channel, timeout_s):
-        report(f"another busbw session measures on {host.name}; waiting for its end")
-        host.receive_answer(channel, timeout_s)
-
-
 class RemoteWorker(Worker):
-    """A worker process on another host: the connection `host` starts the worker of `request`.
+    """A worker process on another host, which the constructor starts over the connection `host`.
 
-    A thread of execnet queues each message of the host, and writes a byte into a socket, so that
-    the descriptor of the socket becomes readable.
+    `worker_spec` says how the worker is started, `launch` is the launch to which the worker
+    belongs, and `member` says which process of a group the worker is; None for a single process.
+    Raises HostLostError if the host is lost. A thread of execnet queues each message of the host,
+    and writes a byte into a socket, so that the descriptor of the socket becomes readable.
     """
 
-    def __init__(self, host: HostConnection, request: StartRequest) -> None:
-        super().__init__(request.launch)
+    def __init__(
+        self,
+        host: HostConnection,
+        worker_spec: WorkerSpec,
+        launch: LaunchId,
+        member: GroupMember | None,
+    ) -> None:
+        super().__init__(launch)
         self.host = host.name
         self._connection = host
+        self._channel = host.send_request("run_worker", wire.to_json((worker_spec, launch, member)))
         self._socket, self._wake_sender = socket.socketpair()
-        # Bytes of a reply, the text of a WorkerExit, or whether the process is stopped; None ends
+        # Bytes of a reply, the data of a WorkerExit, or whether the process is stopped; None ends
         # them.
-        self._messages: queue.SimpleQueue[bytes | str | bool | None] = queue.SimpleQueue()
+        self._messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._exit: WorkerExit | None = None
-        self._channel = host.send_request("run_worker", json.dumps(wire.to_json(request)))
-        if self._channel is None:
-            self._queue_message(None)
-        else:
-            self._channel.setcallback(self._queue_message, endmarker=None)
+        self._channel.setcallback(self._queue_message, endmarker=None)
 
     @property
     def is_suspended(self) -> bool:
@@ -367,11 +342,11 @@ class RemoteWorker(Worker):
 
     def _send_message(self, message: bytes | str | None) -> None:
         """Send a message; ignore errors, because a queued message says that the process ended."""
-        if self._channel is not None and self._exit is None:
+        if self._exit is None:
             with contextlib.suppress(OSError):
                 self._channel.send(message)
 
-    def _queue_message(self, message: bytes | str | bool | None) -> None:
+    def _queue_message(self, message: Any) -> None:
         """Queue a message of the host; execnet calls this method in a thread of its own."""
         self._messages.put(message)
         # Sending fails if `wait` has already closed the socket.
@@ -393,8 +368,8 @@ class RemoteWorker(Worker):
             self._socket.recv(1)
             if message is None:
                 self._connection.disconnect()
-            elif isinstance(message, str):
-                self._exit = wire.from_json(WorkerExit, json.loads(message), "exit")
+            elif isinstance(message, dict):
+                self._exit = wire.from_json(WorkerExit, message, "exit")
             elif isinstance(message, kind):
                 return message
         return None

@@ -77,11 +77,12 @@ def test_a_client_without_a_certificate_cannot_connect_to_a_dask_scheduler_with_
             assert "refused" in done.stdout, done.stderr
 
 
+@pytest.mark.parametrize("address", sweep(["tcp://192.0.2.1:8786", "http://192.0.2.1:1"]))
 def test_a_remote_dask_scheduler_without_tls_is_refused_unless_an_option_trusts_the_network(
-    folder: Folder,
+    folder: Folder, address: str
 ) -> None:
-    ran = folder.run("--cluster=tcp://192.0.2.1:8786", "--processes=2", exit_code=4)
-    assert "whoever reaches tcp://192.0.2.1:8786 can run programs on its hosts" in ran.sentence
+    ran = folder.run(f"--cluster={address}", "--processes=2", exit_code=4)
+    assert f"whoever reaches {address} can run programs on its hosts" in ran.sentence
     assert "expected tls://, or --cluster-trust-network" in ran.sentence
 
 
@@ -103,6 +104,7 @@ def test_a_session_with_too_few_dask_workers_ends_after_a_wait_and_says_how_many
         [
             ("--cluster=no-such-file", "expected the file that `dask scheduler --scheduler-file`"),
             ("--cluster=tcp://127.0.0.1:{port}", "Timed out trying to connect"),
+            ("--cluster=http://127.0.0.1:{port}", "unknown address scheme"),
         ]
     ),
 )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping
 
 import pytest
 
-from busbw.driver.local import find_free_ports, proxy_exception
+from busbw.driver.local import find_free_addresses, proxy_exception
 from busbw.driver.transport import HostError
 
 HOSTS = ("10.0.0.1", "fd00::1")
@@ -31,4 +30,4 @@ def test_the_hosts_of_a_group_are_added_to_the_list_of_hosts_without_a_proxy_for
 
 def test_a_worker_address_that_the_host_does_not_have_is_refused() -> None:
     with pytest.raises(HostError, match=r"192\.0\.2\.1 .*no network interface of this host"):
-        find_free_ports(1, "192.0.2.1", socket.AF_INET)
+        find_free_addresses(1, "192.0.2.1")

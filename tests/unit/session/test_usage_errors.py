@@ -149,10 +149,6 @@ OPTIONS = [
         "--cluster: not with --hosts, which starts processes by ssh",
     ),
     (["--cluster-trust-network"], "--cluster-trust-network: only with --cluster"),
-    (
-        ["--cluster=http://a:1"],
-        "expected tcp://HOST:PORT, tls://HOST:PORT or a file, got 'http://a:1'",
-    ),
     (["--libtpu=0.0.40"], "--libtpu: only with --topology"),
     (["--accept-compiled-changes"], "--accept-compiled-changes: only with --topology"),
     (["--python=fake=/bin/false"], "fake: /bin/false: the worker ended with exit code 1"),

@@ -36,6 +36,7 @@ def test_workers_on_hosts_have_the_python_and_the_variables_of_the_options(
     words = ["--frameworks=fake", "--hosts=a", "--host-python=/opt/python", "--host-env=MINE"]
     remote: Any = read_options(words, tmp_path).remote
     bundle = Bundle()
-    engine = remote.make_transport(bundle)._engine
+    transport = remote.make_transport(bundle)
     bundle.remove()
-    assert (engine.python, engine.environment) == ("/opt/python", {"MINE": "1"})
+    variables, _ = transport._first_message
+    assert (transport._engine.python, variables) == ("/opt/python", {"MINE": "1"})

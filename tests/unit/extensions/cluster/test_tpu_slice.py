@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.extensions.cluster.settings import find_slice_hosts
+from busbw.extensions.cluster import settings
 
 ENDPOINTS = "unknown:unknown:10.0.0.1,unknown:unknown:10.0.0.2,broken"
 
@@ -24,9 +24,11 @@ ENDPOINTS = "unknown:unknown:10.0.0.1,unknown:unknown:10.0.0.2,broken"
     ],
 )
 def test_the_hosts_of_a_tpu_slice_are_read_from_variables_or_from_the_metadata_server(
-    environment: dict[str, str], has_chips: bool, hosts: tuple[tuple[str, ...], str]
+    environment: dict[str, str],
+    has_chips: bool,
+    hosts: tuple[tuple[str, ...], str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     metadata = {"worker-network-endpoints": ENDPOINTS}.__getitem__
-    assert (
-        find_slice_hosts(environment, has_chips=lambda: has_chips, read_metadata=metadata) == hosts
-    )
+    monkeypatch.setattr(settings, "fetch_metadata", metadata)
+    assert settings.find_slice_hosts(environment, has_chips) == hosts
