@@ -16,10 +16,9 @@ from unittest import mock
 
 from busbw import grid, wire
 from busbw.frameworks import FRAMEWORKS
-from busbw.metrics import parse_payload
 from busbw.model.case import Case, CaseSpec
 from busbw.model.machine import GroupMember
-from busbw.model.words import MIB, DeviceClass, payload_text
+from busbw.model.words import MIB, DeviceClass, parse_payload, payload_text
 from busbw.worker import host, process
 from busbw.worker.backends.base import Backend, MeasuringError
 

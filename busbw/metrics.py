@@ -1,38 +1,20 @@
-"""The formulas of algbw and busbw, and the payloads in options, such as ``1K:1024M``."""
+"""The formulas of algbw and busbw, and the ranges of payloads in options, such as ``1K:1024M``."""
 
 from __future__ import annotations
 
-import re
-
 from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case
-from busbw.model.words import payload_text
+from busbw.model.words import SIZE_GRAMMAR, parse_payload, payload_text
 
 BYTES_PER_GB = 1e9
 
-# A size of MB would be ambiguous: 10^6 bytes or 2^20.
-SIZE_GRAMMAR = "a whole number of bytes with K, M or G for 1024, 1024^2, 1024^3, and no B"
 PAYLOAD_GRAMMAR = (
     "a comma list of sizes and ranges; 1K:1024M doubles from size to size, 8:128M:4 grows by the "
     f"factor 4. A size is {SIZE_GRAMMAR}"
 )
 
-_BYTES_PER_UNIT = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
 # A larger factor between neighbours of a range is probably a mistake.
 _MAX_FACTOR = 1024
-# A number of more digits would be larger than any memory.
-_SIZE_PATTERN = re.compile(r"([0-9]{1,15})([KMG]?)", re.IGNORECASE | re.ASCII)
-
-
-def parse_payload(text: str) -> int:
-    """Return the bytes of a payload in an option, such as ``1K`` (1024), ``1G`` (2^30) or ``1536``.
-
-    Raises ValueError, which says which texts are accepted, for any other text and for zero.
-    """
-    match = _SIZE_PATTERN.fullmatch(text.strip())
-    if match is None or int(match[1]) == 0:
-        raise ValueError(f"{text[:60]!r} is not a size; expected {SIZE_GRAMMAR}, such as 64K")
-    return int(match[1]) * _BYTES_PER_UNIT[match[2].upper()]
 
 
 def parse_payloads(text: str) -> tuple[int, ...]:

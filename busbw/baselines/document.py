@@ -27,7 +27,7 @@ from busbw.model.field_types import (
 )
 from busbw.model.machine import EnvironmentKey, Protocol
 from busbw.model.stored import Baseline, Record, Stack
-from busbw.model.words import parse_payload_text, payload_text
+from busbw.model.words import check_payload_text, parse_payload, payload_text
 
 T = TypeVar("T")
 
@@ -89,7 +89,7 @@ class StoredLine:
 
     """
 
-    payload: Annotated[str, parse_payload_text]
+    payload: Annotated[str, check_payload_text]
     dtype: str = "float32"
     reduce_op: str = "sum"
     placement: str = "in_place"
@@ -238,7 +238,7 @@ def read_stored_file(path: Path, kind: type[T], document: str) -> tuple[T, tuple
             line,
             stored,
             stored.environment,
-            payload_bytes=parse_payload_text(line.payload),
+            payload_bytes=parse_payload(line.payload),
         )
         with storage.reraise_as(BaselineError, ValueError, where=f"{location}."):
             case.validate()

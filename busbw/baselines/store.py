@@ -15,8 +15,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -26,7 +26,7 @@ from busbw.model.field_types import Positive
 from busbw.model.machine import EnvironmentKey, slug
 from busbw.model.stored import Baseline
 from busbw.model.verdict import PublishedBandwidth
-from busbw.model.words import parse_payload_text
+from busbw.model.words import check_payload_text, payload_text
 
 from .document import (
     BaselineError,
@@ -306,27 +306,6 @@ _PUBLISHED_PREFIX = "published"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PublishedTableEntry:
-    """The published bandwidth of a payload.
-
-    Attributes:
-        payload: The payload as text, such as ``1M``.
-        algbw_gb_per_s: The algbw in GB/s (10^9 bytes/s); None if the case ran out of memory.
-        doubt: Why the number may be wrong; empty without a doubt.
-
-    """
-
-    payload: Annotated[str, parse_payload_text]
-    algbw_gb_per_s: Positive | None
-    doubt: str = ""
-
-    @property
-    def payload_bytes(self) -> int:
-        """The payload in bytes."""
-        return parse_payload_text(self.payload)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class PublishedTable:
     """A table of bandwidths that others published for a kind of device and a number of ranks.
 
@@ -334,24 +313,25 @@ class PublishedTable:
         document: The kind of document: ``busbw published figures``.
         version: The version of the format.
         source: The publication.
-        method: How the bandwidths were measured.
         slice: The name of the slice of TPU chips.
         device_kind: The name of the chip.
         ranks: The number of ranks.
         collective: The collective.
-        entries: The bandwidths, one for each payload.
+        algbw_gb_per_s: The algbw in GB/s (10^9 bytes/s) of each payload, by the text of the payload
+            such as ``1M``; None if the case ran out of memory.
+        doubts: Why the bandwidth of a payload may be wrong, by the text of the payload.
 
     """
 
     document: str
     version: int
     source: str
-    method: str
     slice: str
     device_kind: str
     ranks: int
     collective: str
-    entries: tuple[PublishedTableEntry, ...]
+    algbw_gb_per_s: Mapping[Annotated[str, check_payload_text], Positive | None]
+    doubts: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_published(path: Path) -> PublishedTable:
@@ -369,14 +349,14 @@ def find_published_bandwidth(
     table that is not valid.
     """
     folder = baselines_folder / slug(key.device_kind) / f"{key.ranks}r"
+    payload = payload_text(case.payload_bytes)
     for path in sorted(folder.glob(f"{_PUBLISHED_PREFIX}.{case.collective}.*.json")):
         table = read_published(path)
-        for figure in table.entries:
-            if figure.payload_bytes == case.payload_bytes:
-                return PublishedBandwidth(
-                    source=f"{table.slice}: {table.source}",
-                    oom=figure.algbw_gb_per_s is None,
-                    algbw_gb_per_s=figure.algbw_gb_per_s,
-                    doubt=figure.doubt,
-                )
+        if payload in table.algbw_gb_per_s:
+            return PublishedBandwidth(
+                source=f"{table.slice}: {table.source}",
+                oom=table.algbw_gb_per_s[payload] is None,
+                algbw_gb_per_s=table.algbw_gb_per_s[payload],
+                doubt=table.doubts.get(payload, ""),
+            )
     return None

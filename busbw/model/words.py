@@ -202,16 +202,28 @@ def payload_text(payload_bytes: int) -> str:
     return str(payload_bytes)
 
 
-def parse_payload_text(text: str) -> int:
-    """Return the bytes of a payload that `payload_text` wrote as `text`.
+# A size of MB would be ambiguous: 10^6 bytes or 2^20.
+SIZE_GRAMMAR = "a whole number of bytes with K, M or G for 1024, 1024^2, 1024^3, and no B"
+_BYTES_PER_UNIT = {"": 1, "K": KIB, "M": MIB, "G": GIB}
+# A number of more digits would be larger than any memory.
+_SIZE_PATTERN = re.compile(r"([0-9]{1,15})([KMG]?)", re.IGNORECASE | re.ASCII)
 
-    Raises ValueError for another form, such as ``1024`` instead of ``1K``.
+
+def parse_payload(text: str) -> int:
+    """Return the bytes of a payload such as ``1K`` (1024), ``1G`` (2^30) or ``1536``.
+
+    Raises ValueError, which says which texts are accepted, for any other text and for zero.
     """
-    match = re.fullmatch("([0-9]{1,15})([KM]?)", text)
-    payload_bytes = int(match[1]) * {"K": KIB, "M": MIB}.get(match[2], 1) if match else 0
-    if not payload_bytes or payload_text(payload_bytes) != text:
-        raise ValueError(f"expected a size such as 4K, got {text[:60]!r}")
-    return payload_bytes
+    match = _SIZE_PATTERN.fullmatch(text.strip())
+    if match is None or int(match[1]) == 0:
+        raise ValueError(f"{text[:60]!r} is not a size; expected {SIZE_GRAMMAR}, such as 64K")
+    return int(match[1]) * _BYTES_PER_UNIT[match[2].upper()]
+
+
+def check_payload_text(text: str) -> None:
+    """Raise ValueError unless `text` is the only text that `payload_text` writes for its size."""
+    if payload_text(parse_payload(text)) != text:
+        raise ValueError(f"expected {payload_text(parse_payload(text))}, got {text[:60]!r}")
 
 
 def bytes_text(count: int, decimals: int = 1) -> str:

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from busbw import metrics, storage
 from busbw.frameworks import FRAMEWORKS
+from busbw.model import words
 from busbw.model.launch import Injection
 from busbw.model.machine import canonical_mesh, mesh_shape
 from busbw.model.words import DeviceClass, InjectionKind, wrong_choice_text
@@ -110,7 +111,7 @@ def argument_type(parse: Callable[[str], T]) -> Callable[[str], T]:
 
 parse_path = argument_type(Path)
 parse_text = argument_type(str)
-parse_payload = argument_type(metrics.parse_payload)
+parse_payload = argument_type(words.parse_payload)
 parse_payloads = argument_type(metrics.parse_payloads)
 
 
@@ -272,6 +273,6 @@ def parse_injection(text: str) -> Injection:
     return Injection(
         extra=InjectionKind(kind),
         share=_parse_percentage(amount) if is_delay else None,
-        limit_bytes=None if is_delay else metrics.parse_payload(amount),
-        payloads=tuple(metrics.parse_payload(size) for size in sizes.split("+")) if sizes else (),
+        limit_bytes=None if is_delay else words.parse_payload(amount),
+        payloads=tuple(words.parse_payload(size) for size in sizes.split("+")) if sizes else (),
     )

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from busbw import metrics
-from busbw.model.words import payload_text
+from busbw.model.words import parse_payload, payload_text
 from tests.helpers import build
 
 KIB, MIB = 1024, 1024**2
@@ -27,14 +27,14 @@ KIB, MIB = 1024, 1024**2
     ],
 )
 def test_the_units_of_a_size_are_powers_of_1024(text: str, payload_bytes: int) -> None:
-    assert payload_bytes == metrics.parse_payload(text)
+    assert payload_bytes == parse_payload(text)
 
 
 @given(st.integers(min_value=1, max_value=2**40))
 def test_the_text_of_any_payload_is_parsed_to_the_number_of_bytes_of_the_payload(
     payload_bytes: int,
 ) -> None:
-    assert payload_bytes == metrics.parse_payload(payload_text(payload_bytes))
+    assert payload_bytes == parse_payload(payload_text(payload_bytes))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 from busbw import metrics
 from busbw.baselines.store import PublishedTable
 from busbw.model.verdict import LaunchTimeSummary, Verdict
-from busbw.model.words import Outcome, plural
+from busbw.model.words import Outcome, parse_payload, plural
 from busbw.report.results import Results
 
 from .charts import Chart, ChartRow, CurveChart
@@ -311,17 +311,16 @@ def published_chart(tables: Sequence[PublishedTable]) -> CurveChart:
         rows=[
             {
                 "series": f"{table.slice} ({table.ranks} ranks)",
-                "x": cell.payload_bytes,
-                "y": cell.algbw_gb_per_s
-                and cell.algbw_gb_per_s * metrics.bus_factor_of(table.collective, table.ranks),
+                "x": parse_payload(payload),
+                "y": algbw and algbw * metrics.bus_factor_of(table.collective, table.ranks),
                 "remark": "OUT_OF_MEMORY"
-                if cell.algbw_gb_per_s is None
+                if algbw is None
                 else "doubtful"
-                if cell.doubt
+                if payload in table.doubts
                 else None,
             }
             for table in ordered
-            for cell in sorted(table.entries, key=lambda cell: cell.payload_bytes)
+            for payload, algbw in table.algbw_gb_per_s.items()
         ],
         headings={**_CURVE_HEADINGS, "y": _BUSBW_HEADING, "remark": "remark"},
         has_log_scale=True,

@@ -23,6 +23,7 @@ from typing import Any
 from busbw import metrics
 from busbw.cli import Subparsers, add_command
 from busbw.collectives import COLLECTIVES
+from busbw.model import words
 from busbw.model.field_types import SHORTEST_S
 from busbw.model.words import MIB, payload_text
 from busbw.report.table import Column, Table, TextLine, make_rows, render
@@ -301,7 +302,7 @@ def _cell_key(
     payload_bytes = collective.payload_bytes or options.payload
     if payload_match and not payload_bytes:
         payload_bytes = (
-            metrics.parse_payload(payload_match["payload"] or "")
+            words.parse_payload(payload_match["payload"] or "")
             if options.payload_from
             else MIB * int(payload_match["mib"] or 0) or MIB // int(payload_match["divisor"])
         )

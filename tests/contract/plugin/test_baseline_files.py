@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,7 @@ WHERE = {
     "a time that is a word": "Z[0]: expected a number, got 'soon'",
     "a time below 0": "Z[0]: expected 1e-06 to 1e+12 microseconds, got -1",
     "an unknown key": "document.entries[0].time_us: unknown key; accepted are",
-    "another payload": "document.entries[0].payload: expected a size such as 4K, got '1048576'",
+    "another payload": "document.entries[0].payload: expected 1M, got '1048576'",
     "another version": "this says 'busbw baselines' of version 7; expected 'busbw baselines' ",
     "an earlier busbw": "this says None of version None; expected 'busbw baselines' ",
     "another place": "document.environment: the file says",
@@ -96,18 +97,18 @@ def test_two_sessions_that_store_baselines_at_the_same_time_lose_no_baseline(
     assert payloads == ["1K", "2K", "4K", "8K"]
 
 
-def publish(folder: Folder, *entries: dict[str, object]) -> None:
+def publish(folder: Folder, *entries: dict[str, Any]) -> None:
     """Write published figures for eight ranks of a TPU v2 into the folder."""
     document = {
         "document": "busbw published figures",
         "version": 1,
         "source": "a paper",
-        "method": "another",
         "slice": "v2-8",
         "device_kind": "TPU v2",
         "ranks": 8,
         "collective": "all_reduce",
-        "entries": entries,
+        "algbw_gb_per_s": {row["payload"]: row["algbw_gb_per_s"] for row in entries},
+        "doubts": {row["payload"]: row["doubt"] for row in entries if "doubt" in row},
     }
     path = folder.path / "baselines" / "tpu-v2" / "8r" / "published.all_reduce.paper.json"
     path.parent.mkdir(parents=True)

@@ -52,7 +52,7 @@ def test_saving_a_compiled_program_leaves_programs_of_other_payloads_unchanged(
         (lambda d: d.update(version=2), "'busbw compiled baselines' of version 2; expected "),
         (lambda d: d.update(strategy="other"), "the file says"),
         (lambda d: d["environment"].update(ranks=4), "the file says"),
-        (lambda d: d["entries"][0].update(payload="2048"), "entries[0].payload: expected a size"),
+        (lambda d: d["entries"][0].update(payload="2048"), "entries[0].payload: expected 2K"),
         (lambda d: d["entries"][0].pop("release"), "entries[0].release: missing"),
         (lambda d: d["entries"].append(d["entries"][0]), "a second entry"),
         (lambda d: d["entries"][0]["compiled"].update(peak_bytes="many"), "peak_bytes"),
