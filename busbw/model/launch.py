@@ -14,7 +14,7 @@ from typing import Annotated
 
 from .case import Case
 from .field_types import AtLeast1, Natural, NotNegative, Positive, Seconds, check_not_empty
-from .words import Clock, FailureKind, InjectionKind, OutOfMemoryDetection, payload_text
+from .words import Clock, FailureKind, OutOfMemoryDetection, payload_text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,18 +51,16 @@ class Plan:
 class Injection:
     """A loss that --inject causes on purpose, to test whether busbw detects the loss.
 
-    A delay is really executed in the measured program.
+    A delay, which is a busy loop on every rank, is really executed in the measured program.
 
     Attributes:
-        extra: The kind of loss: a delay of each collective, or less memory.
         share: The delay as a fraction of the time of an undelayed collective, such as 0.05; None
-            for the kind memory.
+            if the worker has less memory instead.
         limit_bytes: The memory that the worker may use; None for a delay.
         payloads: The payloads in bytes of the cases that lose time or memory; empty for all cases.
 
     """
 
-    extra: InjectionKind
     share: float | None = None
     limit_bytes: int | None = None
     payloads: tuple[int, ...] = ()
@@ -74,18 +72,17 @@ class Injection:
     def delay_s(self, undelayed_s: float) -> float:
         """Return the delay in seconds of a collective that takes `undelayed_s` seconds undelayed.
 
-        Returns 0.0 for the kind memory.
+        Returns 0.0 if the worker has less memory instead.
         """
         return (self.share or 0.0) * undelayed_s
 
     @property
     def text(self) -> str:
         """The injection as --inject accepts it, such as ``delay:5%@1M``."""
-        amount = (
-            payload_text(self.limit_bytes or 0) if self.share is None else f"{100 * self.share:g}%"
-        )
+        memory = f"memory:{payload_text(self.limit_bytes or 0)}"
+        loss = memory if self.share is None else f"delay:{100 * self.share:g}%"
         where = "+".join(map(payload_text, self.payloads))
-        return f"{self.extra.value}:{amount}" + (f"@{where}" if where else "")
+        return loss + (f"@{where}" if where else "")
 
 
 # The text of a LaunchId with the number of a round. Logs and results have it.
@@ -138,19 +135,15 @@ class LaunchId:
             is_replacement=match["again"] is not None,
             member=match["member"] or "",
         )
-        return launch if launch.text == text else cls(name=text)
+        return launch if str(launch) == text else cls(name=text)
 
-    @property
-    def text(self) -> str:
-        """The id as text, in results, messages and names of logs; empty if the id has no values."""
+    def __str__(self) -> str:
+        """Return the id as text, for results, messages and logs; empty if the id has no values."""
         numbered = f"{self.round_number}.{self.framework}" if self.round_number else ""
         attempt = str(self.attempt) if self.attempt > 1 else ""
         again = "again" if self.is_replacement else ""
         words = (self.name, numbered, self.side, attempt, again, self.member)
         return ".".join(filter(None, words))
-
-    def __str__(self) -> str:
-        return self.text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -83,19 +83,6 @@ class Placement(enum.StrEnum):
     OUT_OF_PLACE = "out_of_place"
 
 
-class InjectionKind(enum.StrEnum):
-    """The kind of loss that --inject causes on purpose, to test whether busbw detects the loss.
-
-    Attributes:
-        DELAY: Each collective has a busy loop on every rank.
-        MEMORY: The worker may use only a limited amount of memory.
-
-    """
-
-    DELAY = "delay"
-    MEMORY = "memory"
-
-
 class OutOfMemoryDetection(enum.StrEnum):
     """The way in which busbw noticed that a case ran out of memory.
 

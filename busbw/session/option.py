@@ -22,7 +22,7 @@ from busbw.frameworks import FRAMEWORKS
 from busbw.model import words
 from busbw.model.launch import Injection
 from busbw.model.machine import canonical_mesh, mesh_shape
-from busbw.model.words import DeviceClass, InjectionKind, wrong_choice_text
+from busbw.model.words import DeviceClass, wrong_choice_text
 
 
 class UsageError(Exception):
@@ -267,11 +267,10 @@ def parse_injection(text: str) -> Injection:
     """
     request, _, sizes = text.partition("@")
     kind, _, amount = request.partition(":")
-    if kind not in list(InjectionKind):
-        raise ValueError(wrong_choice_text(kind, [extra.value for extra in InjectionKind]))
-    is_delay = kind == InjectionKind.DELAY
+    if kind not in ("delay", "memory"):
+        raise ValueError(wrong_choice_text(kind, ("delay", "memory")))
+    is_delay = kind == "delay"
     return Injection(
-        extra=InjectionKind(kind),
         share=_parse_percentage(amount) if is_delay else None,
         limit_bytes=None if is_delay else words.parse_payload(amount),
         payloads=tuple(words.parse_payload(size) for size in sizes.split("+")) if sizes else (),

@@ -20,7 +20,7 @@ from busbw.model import variables
 from busbw.model.case import Case
 from busbw.model.launch import Injection, LaunchId, Plan, PreviousPace, Run
 from busbw.model.machine import EnvironmentKey, Probe
-from busbw.model.words import Clock, InjectionKind, seconds_text
+from busbw.model.words import Clock, seconds_text
 from busbw.worker import backends, host
 from busbw.worker.backends.base import (
     Backend,
@@ -227,7 +227,7 @@ class MeasuringWorker:
             )
             yield from _take_samples(sampler)
             ratio = None
-            if injection is not None and injection.extra is InjectionKind.DELAY:
+            if injection is not None and injection.share is not None:
                 ratio = measure_injected_ratio(sampler, injection)
             run = self._make_run(case, program, sampler)
             peak_bytes = host.peak_bytes() if is_peak_reset else program.device_peak_bytes()
@@ -256,7 +256,7 @@ class MeasuringWorker:
 
         """
         limit_bytes = request.plan.memory_limit_bytes
-        if injection is not None and injection.extra is InjectionKind.MEMORY:
+        if injection is not None and injection.limit_bytes is not None:
             limit_bytes = injection.limit_bytes
         if memory_need is not None:
             self.host_memory.check_fits(memory_need, limit_bytes, request.key)

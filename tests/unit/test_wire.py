@@ -14,7 +14,7 @@ from busbw.driver.transport import WorkerExit
 from busbw.model.case import Case
 from busbw.model.launch import Failure, Injection, Measurement, Plan, Run
 from busbw.model.machine import DeviceSet
-from busbw.model.words import Clock, DeviceClass, InjectionKind, OutOfMemoryDetection
+from busbw.model.words import Clock, DeviceClass, OutOfMemoryDetection
 from tests.helpers import build
 
 VALUES = (
@@ -31,8 +31,8 @@ VALUES = (
         injected="delay:5%",
         injected_ratio=1.06,
     ),
-    Injection(extra=InjectionKind.DELAY, share=0.05),
-    Injection(extra=InjectionKind.MEMORY, limit_bytes=2**30, payloads=(4096, 2**20)),
+    Injection(share=0.05),
+    Injection(limit_bytes=2**30, payloads=(4096, 2**20)),
     build.key(mesh="2x4"),
     build.out_of_memory(detected=OutOfMemoryDetection.PREDICTED, needed_bytes=2, available_bytes=1),
     build.probe(
@@ -68,8 +68,7 @@ MEASURED["runs"][0]["proof"]["payload_copies"] = "none"
     [
         (Plan, {"lunches": 3}, r"Plan\.lunches: unknown key; accepted .* launches"),
         (Case, {}, r"Case\.framework: missing"),
-        (Injection, {"share": 0.05}, r"Injection\.extra: missing"),
-        (Injection, {"extra": "nap"}, r"Injection\.extra: expected one of delay, memory"),
+        (Injection, {"share": "nap"}, r"Injection\.share: expected a number, got 'nap'"),
         (DeviceSet, DEVICES | {"device": "x"}, "device: expected one of cpu, gpu, tpu, got 'x'"),
         *(
             (Failure, FAILURE | {"kind": word}, r"Failure\.kind: expected one of UNAVAILABLE, ")

@@ -73,7 +73,7 @@ def test_an_executor_that_another_thread_stops_starts_no_more_groups_of_workers(
         late = starting.open_group(worker_spec(), LaunchId.parse("2.fake"))
     assert isinstance(late, Failure)
     assert late.kind is FailureKind.KILLED
-    assert late.launch.text == "2.fake"
+    assert str(late.launch) == "2.fake"
     assert not notes
     assert not processes(bundle.path)
 

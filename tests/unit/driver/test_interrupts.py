@@ -25,7 +25,7 @@ def interrupt_at(event: str, launch: str = "") -> Callable[[LocalWorker, str], N
     """Interrupt the driver as it does `event` to a worker of that launch, or to any."""
 
     def interrupted(worker: LocalWorker, done: str) -> None:
-        if done == event and worker.launch.text.startswith(launch):
+        if done == event and str(worker.launch).startswith(launch):
             raise KeyboardInterrupt
 
     return interrupted

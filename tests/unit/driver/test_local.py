@@ -167,7 +167,7 @@ def test_each_way_in_which_a_worker_can_end_has_its_own_kind_of_failure_and_mess
     failure = failed(exit_code, **fields)
     assert failure.kind is kind
     assert failure.message == f"{message} while measuring a case"
-    assert (failure.launch.text, failure.exit_code) == ("2.fake", exit_code)
+    assert (str(failure.launch), failure.exit_code) == ("2.fake", exit_code)
     detected = {KILLED_FOR_MEMORY: OutOfMemoryDetection.KILLED, DIED: OutOfMemoryDetection.RAISED}
     assert failure.detected is detected.get(message)
 

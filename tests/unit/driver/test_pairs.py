@@ -35,7 +35,7 @@ class Log:
     events: list[tuple[str, str]] = field(default_factory=list)
 
     def add(self, worker: LocalWorker, event: str) -> None:
-        self.events.append((worker.launch.text, event))
+        self.events.append((str(worker.launch), event))
 
     def sides(self, event: str) -> str:
         """Return the side of each event of this name: r for the reference, c for the candidate."""

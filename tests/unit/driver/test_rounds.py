@@ -138,7 +138,7 @@ def test_a_worker_of_a_launch_ends_only_when_the_worker_of_the_next_launch_is_re
 
     def watch(worker: LocalWorker, event: str) -> None:
         if event in ("start", "end"):
-            events.append(f"{event} {worker.launch.text[0]}")
+            events.append(f"{event} {str(worker.launch)[0]}")
 
     alive: list[int] = []
     running = make_schedule(

@@ -155,7 +155,7 @@ def test_only_launches_of_two_stacks_in_the_same_round_are_paired() -> None:
     reference = _runs("reference", 1.0, 3)
     candidate = (*_runs("candidate", 1.0, 4)[1:], build.run(launch="2.jax.candidate.2"))
     pairs = pair_launches(reference, candidate)
-    assert [(a.launch.text, b.launch.text) for a, b in pairs] == [
+    assert [(str(a.launch), str(b.launch)) for a, b in pairs] == [
         ("2.jax.reference", "2.jax.candidate"),
         ("3.jax.reference", "3.jax.candidate"),
         ("2.jax.reference", "2.jax.candidate.2"),

@@ -6,7 +6,7 @@ import pytest
 
 from busbw.model.launch import Injection, LaunchId
 from busbw.model.machine import Protocol
-from busbw.model.words import MIB, Clock, InjectionKind
+from busbw.model.words import MIB, Clock
 from tests.helpers import build
 
 
@@ -51,13 +51,13 @@ def test_the_group_name_of_a_case_is_the_same_for_all_payloads(
 @pytest.mark.parametrize(
     ("injection", "text"),
     [
-        (Injection(extra=InjectionKind.DELAY, share=0.05), "delay:5%"),
-        (Injection(extra=InjectionKind.DELAY, share=0.125, payloads=(MIB,)), "delay:12.5%@1M"),
+        (Injection(share=0.05), "delay:5%"),
+        (Injection(share=0.125, payloads=(MIB,)), "delay:12.5%@1M"),
         (
-            Injection(extra=InjectionKind.DELAY, share=0.1, payloads=(4096, 2 * MIB)),
+            Injection(share=0.1, payloads=(4096, 2 * MIB)),
             "delay:10%@4K+2M",
         ),
-        (Injection(extra=InjectionKind.MEMORY, limit_bytes=512 * MIB), "memory:512M"),
+        (Injection(limit_bytes=512 * MIB), "memory:512M"),
     ],
 )
 def test_the_text_of_an_injection_equals_the_value_of_the_option_inject(

@@ -15,7 +15,7 @@ from typing import Any
 from busbw.model.case import Case
 from busbw.model.launch import Injection
 from busbw.model.machine import EnvironmentKey, Probe
-from busbw.model.words import FailureKind, InjectionKind
+from busbw.model.words import FailureKind
 from busbw.worker.backends.base import (
     AllGather,
     Backend,
@@ -36,7 +36,7 @@ SURE = 3
 BESIDE_S = 100.0
 
 # A delay of a quarter of the time of a collective.
-QUARTER = Injection(extra=InjectionKind.DELAY, share=0.25)
+QUARTER = Injection(share=0.25)
 
 WORLD = EnvironmentKey(device_kind="AMD EPYC", ranks=4, processes=1)
 

@@ -12,7 +12,7 @@ from busbw import wire
 from busbw.model.case import Case
 from busbw.model.launch import Failure, Injection, LaunchId, Run
 from busbw.model.machine import EnvironmentKey
-from busbw.model.words import FailureKind, InjectionKind, OutOfMemoryDetection
+from busbw.model.words import FailureKind, OutOfMemoryDetection
 from busbw.worker import device_clock, host
 from busbw.worker.backends.base import MeasuringError, MemoryNeed
 from busbw.worker.host import HostMemoryGuard
@@ -106,7 +106,7 @@ def test_a_wrong_value_in_any_chain_of_a_case_is_a_failure_and_gives_no_run(turn
     assert isinstance(failure, Failure)
     assert FailureKind.WRONG_RESULT is failure.kind
     assert failure.message == "rank 1, element 7: 3.0, expected 4.0"
-    assert (failure.launch.text, failure.detected) == ("2.1", None)
+    assert (str(failure.launch), failure.detected) == ("2.1", None)
     assert backend.released
 
 
@@ -229,7 +229,7 @@ def test_only_a_large_case_without_a_failure_keeps_its_memory_until_the_next_cas
     assert backend.released
 
 
-DELAY = Injection(extra=InjectionKind.DELAY, share=0.5)
+DELAY = Injection(share=0.5)
 
 
 def _interleaved(session: MeasuringWorker, injection: Injection | None = None) -> Run:

@@ -47,7 +47,7 @@ from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case
 from busbw.model.launch import Injection, LaunchId, Proof
 from busbw.model.machine import DEFAULT_VIRTUAL_RANKS, DeviceSet, EnvironmentKey, GroupMember, Probe
-from busbw.model.words import Clock, DeviceClass, FailureKind, InjectionKind
+from busbw.model.words import Clock, DeviceClass, FailureKind
 from busbw.worker import host, process
 
 from ..base import (
@@ -187,7 +187,7 @@ class FakeBackend(Backend):
         rate = float(self.script.get("gb_per_s", 10.0)) * 1e9
         collective_s = (latency_s + case.payload_bytes / rate) * float(line.get("slower", 1.0))
         injected_s = 0.0
-        if injection is not None and injection.extra is InjectionKind.DELAY:
+        if injection is not None and injection.share is not None:
             injected_s = injection.delay_s(collective_s)
         # A real delay is not exactly the requested delay, either.
         injected_s *= float(self.script.get("injected_more", 1.0))

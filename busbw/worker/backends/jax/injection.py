@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from busbw.model.case import Case
 from busbw.model.launch import Injection
-from busbw.model.words import Clock, InjectionKind
+from busbw.model.words import Clock
 
 from ..base import AllGather, slowest_process_time_s, unavailable
 
@@ -52,7 +52,7 @@ def delay_injection(case: Case, injection: Injection | None) -> Injection | None
 
     Raises MeasuringError UNAVAILABLE if the clock of the case does not time delays.
     """
-    if injection is None or injection.extra is not InjectionKind.DELAY:
+    if injection is None or injection.share is None:
         return None
     if case.clock is Clock.DEVICE:
         raise unavailable(

@@ -19,7 +19,7 @@ import tensorflow as tf
 from busbw.model.case import Case
 from busbw.model.launch import Injection
 from busbw.model.machine import DEFAULT_VIRTUAL_RANKS, DeviceSet, GroupMember
-from busbw.model.words import DeviceClass, InjectionKind, Placement
+from busbw.model.words import DeviceClass, Placement
 from busbw.worker import host, process
 
 from ..base import MeasuringError, RecordingReader, first_line, unavailable
@@ -120,7 +120,7 @@ class TensorflowBackend(FrameworkBackend):
     def _make_program(
         self, case: Case, injection: Injection | None, values_type: type[ExactValues]
     ) -> TensorflowProgram:
-        if injection is not None and injection.extra is InjectionKind.DELAY:
+        if injection is not None and injection.share is not None:
             raise unavailable("TensorFlow's program cannot do a delay")
         return TensorflowProgram(case, self.strategy_object(case), values_type)
 

@@ -11,7 +11,7 @@ import pytest
 
 from busbw.collectives import COLLECTIVES
 from busbw.model.launch import Injection
-from busbw.model.words import FailureKind, InjectionKind
+from busbw.model.words import FailureKind
 from tests.helpers import frameworks as real
 from tests.helpers.frameworks import Results, Sabotage, run_of
 
@@ -110,7 +110,7 @@ def run(self, iterations):
 put(door.JaxProgram, "run", run)
 """
 
-DELAY = Injection(extra=InjectionKind.DELAY, share=3.0)
+DELAY = Injection(share=3.0)
 
 DISPATCH = {"protocol": "dispatch/chain2"}
 BY_DEVICE = {"protocol": "device/chain2"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from busbw.model.launch import Injection, Run
-from busbw.model.words import FailureKind, InjectionKind
+from busbw.model.words import FailureKind
 from tests.helpers import frameworks as real
 from tests.helpers.frameworks import Results, Sabotage, refused
 
@@ -140,7 +140,7 @@ SABOTAGES = {
             put(launcher, "all_reduce", all_reduce)
             """,
     ),
-    "delay": Sabotage(code="", injection=Injection(extra=InjectionKind.DELAY, share=0.1)),
+    "delay": Sabotage(code="", injection=Injection(share=0.1)),
 }
 
 
