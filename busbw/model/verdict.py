@@ -137,11 +137,6 @@ class Verdict:
         return self.case.name if self.case is not None else self.spec.id
 
     @property
-    def family_name(self) -> str:
-        """The name of the case's family, or the name of the framework if `case` is None."""
-        return self.case.family_name if self.case is not None else self.spec.framework
-
-    @property
     def ceiling_share(self) -> float | None:
         """The busbw of this session divided by the ceiling; None if either is unknown."""
         if self.now is None or self.ceiling is None:

@@ -99,35 +99,35 @@ class OutOfMemoryDetection(enum.StrEnum):
 
 
 class Outcome(enum.StrEnum):
-    """The outcome of a case, as tables and results name it.
+    """The outcome of a case, as tables and results name it; the worst outcomes come first.
 
     Attributes:
-        PASS: The case is not slower than its limit allows.
-        REGRESSED: The case is slower than its limit allows, as more launches confirmed.
-        IMPROVED: The case is faster than noise explains, or fits into memory now.
-        NOISY: The times vary too much for a decision.
-        NO_BASELINE: A time was measured, and no baseline exists.
+        FAILED: The case gave no correct result, for example after a crash.
+        COMPILE_ERROR: The compiler refuses the program (only from an extension).
         OUT_OF_MEMORY: The case needs more memory than is free.
+        REGRESSED: The case is slower than its limit allows, as more launches confirmed.
+        CHANGED: The program is compiled differently (only from an extension).
         INCOMPARABLE: The case was measured in another way than its baseline, or does not fit only
             because other programs use memory.
-        FAILED: The case gave no correct result, for example after a crash.
+        NO_BASELINE: A time was measured, and no baseline exists.
+        NOISY: The times vary too much for a decision.
         SKIPPED: The framework does not reach the device, or lacks the dtype.
-        CHANGED: The program is compiled differently (only from an extension).
-        COMPILE_ERROR: The compiler refuses the program (only from an extension).
+        IMPROVED: The case is faster than noise explains, or fits into memory now.
+        PASS: The case is not slower than its limit allows.
 
     """
 
-    PASS = "PASS"
-    REGRESSED = "REGRESSED"
-    IMPROVED = "IMPROVED"
-    NOISY = "NOISY"
-    NO_BASELINE = "NO_BASELINE"
-    OUT_OF_MEMORY = "OUT_OF_MEMORY"
-    INCOMPARABLE = "INCOMPARABLE"
     FAILED = "FAILED"
-    SKIPPED = "SKIPPED"
-    CHANGED = "CHANGED"
     COMPILE_ERROR = "COMPILE_ERROR"
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"
+    REGRESSED = "REGRESSED"
+    CHANGED = "CHANGED"
+    INCOMPARABLE = "INCOMPARABLE"
+    NO_BASELINE = "NO_BASELINE"
+    NOISY = "NOISY"
+    SKIPPED = "SKIPPED"
+    IMPROVED = "IMPROVED"
+    PASS = "PASS"
 
 
 class SessionOutcome(enum.StrEnum):

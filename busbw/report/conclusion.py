@@ -180,21 +180,11 @@ def _table_title(verdict: Verdict) -> str:
     """Return the title of the table to which a verdict belongs; equal titles share a table."""
     case = verdict.case
     if case is None:
-        return verdict.family_name
+        return verdict.spec.framework
     clock = f", {case.clock.value} clock" if case.clock is not Clock.HOST else ""
     return f"{case.family_name}, {case.ranks} ranks{clock}"
 
 
-# The outcomes of failed cases, the worst outcome first. All other outcomes follow.
-_WORST_FIRST = (
-    Outcome.FAILED,
-    Outcome.COMPILE_ERROR,
-    Outcome.OUT_OF_MEMORY,
-    Outcome.REGRESSED,
-    Outcome.CHANGED,
-    Outcome.INCOMPARABLE,
-    Outcome.NO_BASELINE,
-)
 _MAX_CASES = 4
 _MAX_LINES = 8
 # A longer reason is cut, because tables with -v and results contain the whole reason.
@@ -225,14 +215,12 @@ def failed_case_lines(verdicts: Sequence[Verdict]) -> list[str]:
     ``2 REGRESSED: jax 256K 3.50 x (limit 2.00 x), 64K 2.10 x (limit 1.90 x)``. Beyond eight lines,
     a last line counts the other failed cases.
     """
-    labels = _labels_by_spec(verdicts)
+    severity_order = list(Outcome)
     failed = [verdict for verdict in verdicts if verdict.failed]
-    failed.sort(key=lambda verdict: (_severity_rank(verdict), -(verdict.ratio or 0.0)))
-    kinds = itertools.groupby(
-        failed, key=lambda verdict: (_severity_rank(verdict), labels[verdict.spec])
-    )
+    failed.sort(key=lambda v: (severity_order.index(v.outcome), -(v.ratio or 0.0)))
+    kinds = itertools.groupby(failed, key=lambda v: (v.outcome, _label(v.spec)))
     groups = [list(group) for _, group in kinds]
-    lines = [_failure_line(group, labels[group[0].spec]) for group in groups[:_MAX_LINES]]
+    lines = [_failure_line(group) for group in groups[:_MAX_LINES]]
     left_out = sum(map(len, groups[_MAX_LINES:]))
     return lines + ([f"and {plural(left_out, 'case')} more: see the tables"] if left_out else [])
 
@@ -254,35 +242,21 @@ def failure_logs(verdicts: Sequence[Verdict]) -> list[Paragraph]:
     ]
 
 
-def _severity_rank(verdict: Verdict) -> int:
-    """Return the position of the verdict's outcome, sorted by severity; the worst outcome has 0."""
-    return (
-        _WORST_FIRST.index(verdict.outcome)
-        if verdict.outcome in _WORST_FIRST
-        else len(_WORST_FIRST)
-    )
+# The labels of failed cases leave out these names, which most cases have.
+_USUAL_NAMES = ("", "all_reduce", "sum", "none", "in_place", "default", "float32")
 
 
-def _labels_by_spec(verdicts: Sequence[Verdict]) -> Mapping[CaseSpec, str]:
-    """Return the label of each case, such as ``jax`` or ``jax all_gather int32``.
-
-    A label consists of the framework, and of the properties of the case that differ among the
-    cases.
-    """
-    kinds = {verdict.spec: verdict.spec.kind_names for verdict in verdicts}
-    varies = [len(set(column)) > 1 for column in zip(*kinds.values())]
-    labels = {}
-    for spec, kind in kinds.items():
-        # For a program, its name (the strategy) is shown where other cases show the payload.
-        usual = ("", "default") if spec.is_single_collective else ("", "default", spec.strategy)
-        words = [word for word, does in zip(kind, varies) if does and word not in usual]
-        labels[spec] = " ".join([spec.framework, *words])
-    return labels
+def _label(spec: CaseSpec) -> str:
+    """Return the label of a case: the framework and unusual names, such as ``jax all_gather``."""
+    # For a program, its name (the strategy) is shown where other cases show the payload.
+    others = () if spec.is_single_collective else (spec.collective, spec.strategy)
+    names = (name for name in spec.kind_names if name not in (*_USUAL_NAMES, *others))
+    return " ".join([spec.framework, *names])
 
 
-def _failure_line(group: Sequence[Verdict], label: str) -> str:
-    """Return the line for failed cases that have the same outcome and the same `label`."""
-    head = f"{len(group)} {group[0].outcome.value}: {label}"
+def _failure_line(group: Sequence[Verdict]) -> str:
+    """Return the line for failed cases that have the same outcome and the same label."""
+    head = f"{len(group)} {group[0].outcome.value}: {_label(group[0].spec)}"
     if group[0].ratio is not None and group[0].outcome is not Outcome.CHANGED:
         return f"{head} {', '.join(shorten_list([*map(_ratio_text, group)], _MAX_CASES, 'case'))}"
     reasons = itertools.groupby(group, key=lambda verdict: verdict.text)

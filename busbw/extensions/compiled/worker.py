@@ -215,11 +215,6 @@ class CompiledVerdict(Verdict):
     spec: CompileSpec
     program: CompiledComparison = field(default_factory=CompiledComparison)
 
-    @property
-    def family_name(self) -> str:
-        """The name of the topology, and the name of the case's family."""
-        return f"{self.spec.topology}: {super().family_name}"
-
 
 @dataclass(frozen=True, kw_only=True)
 class OptimizedProgram:

@@ -76,7 +76,7 @@ def test_the_summary_prints_a_workflow_command_for_each_last_line_of_a_failed_se
     session = made.answered(slow, bad, text="50 % of\nit")
     first, *lines = annotation_commands(session.verdicts, session.session)
     assert lines == [
-        "::error title=busbw::1 REGRESSED: jax 4K 1.50 x (limit 1.20 x)",
+        "::error title=busbw::1 REGRESSED: jax psum 4K 1.50 x (limit 1.20 x)",
         "::error title=busbw::FAILED: 50 %25 of%0Ait",
     ]
     for row in (first, *lines):

@@ -82,7 +82,7 @@ NOISY = {"cases": [{"passes": [3, 4, 9], "slower": 1.05}]}
     sweep(
         [
             (["host", "device"], {"device_slower": 1.1}, "fake.all_reduce.fake.float32.64M takes "),
-            (["dtypes"], WRONG, "1 FAILED: fake max float32 1M: wrong result in 1 of 1 launches"),
+            (["dtypes"], WRONG, "1 FAILED: fake max 1M: wrong result in 1 of 1 launches"),
             (["memory"], NO_MEMORY, "fake-default-float32-512M does not fit: "),
             (["curve"], {"gb_per_s": 50}, "fake all_reduce (fake) reaches 19 % of the bandwidth"),
             (["noise"], NOISY, "fake-default-float32-1M takes "),
