@@ -16,12 +16,12 @@ chip together, in one direction. (Vendors' 300, 600 and 900 GB/s of NVLink count
 
 from __future__ import annotations
 
-import enum
 import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case
@@ -30,28 +30,17 @@ from busbw.model.verdict import Ceiling
 from busbw.model.words import MIB, bandwidth_text
 
 
-class Confidence(enum.StrEnum):
-    """The reliability of a chip's stated bandwidths.
-
-    With LOW, only the order of magnitude of a bandwidth is reliable.
-    """
-
-    HIGH = "high"
-    MEDIUM = "medium"
-    LOW = "low"
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Chip:
     """A kind of chip, as its vendor describes the chip.
 
     Attributes:
         device_kind: The name that JAX has for the chip's devices, such as ``TPU v5 lite``.
-        memory_bytes: The size of the main memory.
         memory_bytes_per_s: The bandwidth of the main memory.
         links: The number of links to other chips.
         link_bytes_per_s: The bandwidth of all links of the chip together in one direction.
-        confidence: The reliability of the bandwidths.
+        confidence: The reliability of the bandwidths. If it is low, only their order of magnitude
+            is reliable.
         devices_per_chip: The number of devices that JAX makes of a chip.
         can_reduce_in_switch: Whether the chip's switch can add up the data that passes.
         name: Google's name of a TPU, such as ``v5e``; "" for a GPU.
@@ -60,11 +49,10 @@ class Chip:
     """
 
     device_kind: str
-    memory_bytes: int
     memory_bytes_per_s: float
     links: int
     link_bytes_per_s: float
-    confidence: Confidence
+    confidence: Literal["high", "medium", "low"]
     devices_per_chip: int = 1
     can_reduce_in_switch: bool = False
     name: str = ""
@@ -73,13 +61,7 @@ class Chip:
 
 # The file chips.json beside this module has the fields of Chip.
 CHIPS = tuple(
-    Chip(
-        **{
-            **fields,
-            "shapes": tuple(fields.get("shapes", ())),
-            "confidence": Confidence(fields["confidence"]),
-        }
-    )
+    Chip(**{**fields, "shapes": tuple(fields.get("shapes", ()))})
     for fields in json.loads(Path(__file__).with_name("chips.json").read_text(encoding="utf-8"))
 )
 
@@ -137,7 +119,7 @@ def ceiling_of(
 
     """
     chip = chip_of(key.device_kind) if not key.shared else None
-    if chip is None or chip.confidence is Confidence.LOW:
+    if chip is None or chip.confidence == "low":
         return None
     if case.axes or not COLLECTIVES[case.collective].uses_all_links:
         return None
@@ -160,7 +142,7 @@ def ceiling_of_all_links(key: EnvironmentKey, case: Case) -> Ceiling | None:
     if chip is None or chips < 2 or key.shared:
         return None
     is_torus = bool(chip.shapes)
-    is_doubled = chip.confidence is not Confidence.HIGH or (key.hosts > 1 and not is_torus)
+    is_doubled = chip.confidence != "high" or (key.hosts > 1 and not is_torus)
     factor = (case.group_size - 1) / case.group_size * (chips / (chips - 1) if is_torus else 2)
     most_bytes_per_s = factor * chip.link_bytes_per_s * (2 if is_doubled else 1)
     return Ceiling(
@@ -196,7 +178,7 @@ def _torus_ceiling(chip: Chip, key: EnvironmentKey, algorithm: Mapping[str, str]
         bytes_per_s=factor * links_of_algorithm * bytes_per_s_of_link,
         most_bytes_per_s=factor * used_links * bytes_per_s_of_link,
         text=f"links: {mean}{chosen}",
-        sure=chip.confidence is Confidence.HIGH,
+        sure=chip.confidence == "high",
     )
 
 
@@ -210,7 +192,7 @@ def _switch_ceiling(chip: Chip, key: EnvironmentKey, case: Case) -> Ceiling | No
         bytes_per_s=chip.link_bytes_per_s,
         most_bytes_per_s=max(chip.link_bytes_per_s, with_switch if in_switch else 0.0),
         text=f"links: {chip.links} of {bandwidth_text(chip.link_bytes_per_s / chip.links)}",
-        sure=chip.confidence is Confidence.HIGH,
+        sure=chip.confidence == "high",
         in_switch=in_switch,
     )
 

@@ -205,10 +205,8 @@ class BaselineFile(StoredFile):
         under this artificial limit.
         """
         line = (case.line_key, memory_limit_bytes or 0)
-        for baseline in self.baselines:
-            if baseline.line_id == line:
-                return replace(baseline, case=replace(case, protocol=baseline.case.protocol))
-        return None
+        baseline = next((other for other in self.baselines if other.line_id == line), None)
+        return baseline and replace(baseline, case=replace(case, protocol=baseline.case.protocol))
 
 
 def read_baselines(path: Path) -> BaselineFile:
@@ -264,15 +262,8 @@ def read_document(path: Path, kind: type[T], document: str, remedy: str = _REMED
             text that is not JSON, the message has the line and the column.
 
     """
-    with storage.reraise_as(BaselineError, storage.InputError, where=f"{path}: "):
-        content = storage.read(path)
-    try:
-        raw = wire.parse_json(content)
-    except wire.WireError as error:
-        # Editors understand the form of compilers: PATH:LINE:COLUMN, if line and column are known.
-        space = "" if str(error)[0].isdigit() else " "
-        raise BaselineError(f"{path}:{space}{error}") from error
     with storage.reraise_as(BaselineError, ValueError, where=f"{path}: "):
+        raw = wire.parse_json(storage.read(path))
         wire.check_document(raw, document, remedy)
         return wire.from_json(kind, raw, "document")
 

@@ -131,7 +131,7 @@ def pin_level(baseline: Baseline) -> Baseline:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BaselineChange:
-    """The change of the baseline of a case, made or refused.
+    """The change of the baseline of a case.
 
     Attributes:
         path: The file of the baseline.
@@ -141,7 +141,6 @@ class BaselineChange:
         is_over_budget: Whether `baseline_after` exceeds the pinned time by more than the budget, or
             replaces a time by out of memory.
         cause: Why the baseline is written, in a few words; empty if it is removed.
-        refusal_text: Why the change was refused; empty if the change was made.
 
     """
 
@@ -151,7 +150,6 @@ class BaselineChange:
     baseline_after: Baseline | None
     is_over_budget: bool = False
     cause: str = ""
-    refusal_text: str = ""
 
 
 def save_accepted(
@@ -162,7 +160,7 @@ def save_accepted(
     budget: float,
     only_new_cases: bool = False,
     reason: str = "",
-) -> tuple[tuple[BaselineChange, ...], tuple[BaselineChange, ...]]:
+) -> tuple[tuple[BaselineChange, ...], tuple[str, ...]]:
     """Put accepted baselines into `draft`, with an entry in the change log of each changed file.
 
     Args:
@@ -174,14 +172,14 @@ def save_accepted(
         reason: The user's reason to accept losses beyond the budget; empty to refuse such losses.
 
     Returns:
-        The changes made, and the changes refused because these exceed the budget.
+        The changes made, and a text for each change that is refused because it exceeds the budget.
 
     Raises:
         BaselineError: A file cannot be read.
 
     """
     changed: dict[Path, BaselineFile] = {}
-    changes, refusals = list[BaselineChange](), list[BaselineChange]()
+    changes, refusals = list[BaselineChange](), list[str]()
     for candidate in accepted_cases:
         case, new = candidate.measurement.case, candidate.baseline
         path, stored = draft.find(candidate.key, case)
@@ -194,23 +192,23 @@ def save_accepted(
         after, is_over_budget = merge_into_baseline(
             before, new, is_appended=candidate.is_appended, budget=budget
         )
-        change = BaselineChange(
-            path=path,
-            case=case,
-            baseline_before=before,
-            baseline_after=after,
-            is_over_budget=is_over_budget,
-            cause=candidate.cause,
-        )
         if is_over_budget and before is not None and not reason:
-            text = f"{case.name}: {_refusal_text(before, after, budget)}"
-            refusals.append(replace(change, refusal_text=text))
+            refusals.append(f"{case.name}: {_refusal_text(before, after, budget)}")
             continue
         # A case that fits under an artificial limit no longer runs out of memory under this limit.
         replaced = {after.line_id, (case.line_key, candidate.memory_limit_bytes or 0)}
         others = (baseline for baseline in file.baselines if baseline.line_id not in replaced)
         changed[path] = replace(file, baselines=(*others, after))
-        changes.append(change)
+        changes.append(
+            BaselineChange(
+                path=path,
+                case=case,
+                baseline_before=before,
+                baseline_after=after,
+                is_over_budget=is_over_budget,
+                cause=candidate.cause,
+            )
+        )
     for path, file in changed.items():
         changes_of_file = [change for change in changes if change.path == path]
         draft.put(path, _with_update(file, changes_of_file, session, reason))

@@ -185,17 +185,14 @@ def _cases_table(cases: Sequence[CaseHistory]) -> Table:
         # The name includes the protocol if a case has several.
         several = counts[history.series, history.case.name] > 1
         protocol = f" ({history.case.protocol})" if several else ""
-        ratio = (
-            history.newest_time_s / history.level_s
-            if history.newest_time_s and history.level_s
-            else None
-        )
+        newest_time_s = next(reversed(history.times_s.values()), None)
+        ratio = newest_time_s / history.level_s if newest_time_s and history.level_s else None
         cells = {
             "case": f"{history.case.name}{protocol}",
             "sessions": len(history.times_s),
             "level": history.level_s,
             "spread": history.relative_stddev,
-            "newest": history.newest_time_s,
+            "newest": newest_time_s,
             "ratio": ratio,
             "NOISY": history.outcome_counts.get(Outcome.NOISY, 0),
             "baseline": history.baseline_date or None,

@@ -353,15 +353,8 @@ def read_acknowledged_changes(root: Path) -> tuple[AcknowledgedChange, ...]:
     # A link to nothing is an error, because a file was meant to be there.
     if not os.path.lexists(path):
         return ()
-    with storage.reraise_as(HistoryError, storage.InputError, where=f"{path} "):
-        content = storage.read(path)
-    try:
-        raw = tomllib.loads(content.decode())
-    except ValueError as error:
-        text = wire.git_leftover_text(content) or f" not TOML: {error}"
-        raise HistoryError(f"{path}:{text}") from error
-    for change in raw["change"] if isinstance(raw.get("change"), list) else ():
-        if isinstance(change, dict) and isinstance(change.get("since"), datetime.date):
-            change["since"] = change["since"].isoformat()
-    with storage.reraise_as(HistoryError, wire.WireError, where=f"{path}: "):
-        return wire.from_json(_AcknowledgedFile, raw, "file").change
+    with storage.reraise_as(HistoryError, ValueError, where=f"{path}: "):
+        content = tomllib.loads(_read_content(path).decode())
+        # JSON has no dates, so that each date becomes a text.
+        document = json.loads(json.dumps(content, default=str))
+        return wire.from_json(_AcknowledgedFile, document, "file").change

@@ -100,15 +100,10 @@ class CaseHistory:
     changes: tuple[LevelChange, ...] = ()
 
     @property
-    def times_s(self) -> Mapping[str, float]:
+    def times_s(self) -> dict[str, float]:
         """The median time of the launches in seconds, by the name of each session with times."""
         times = ((name, line.time_s) for name, line in self.lines_by_session.items())
         return {name: time_s for name, time_s in times if time_s is not None}
-
-    @property
-    def newest_time_s(self) -> float | None:
-        """The median time of the newest session with times, in seconds; None without a time."""
-        return tuple(self.times_s.values())[-1] if self.times_s else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

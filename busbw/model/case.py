@@ -32,6 +32,9 @@ class Workload:
     """The collective that the ranks run, or a user's program with all its collectives.
 
     Attributes:
+        framework: The name of the framework, such as ``jax``.
+        payload_bytes: The payload; a placeholder for a user's program.
+        dtype: The type of the elements.
         collective: The name of the collective, such as ``all_reduce``; `ALL_COLLECTIVES_WORD` for a
             program.
         reduce_op: ``sum``, ``max`` or ``min``; ``none`` for a collective that reduces nothing.
@@ -44,6 +47,9 @@ class Workload:
 
     """
 
+    framework: str
+    payload_bytes: Payload
+    dtype: str = "float32"
     collective: str = "all_reduce"
     reduce_op: str = "sum"
     placement: str = "in_place"
@@ -142,7 +148,6 @@ class CaseSpec(Workload):
     """A requested case, as pytest collects it before the hardware is known.
 
     Attributes:
-        payload_bytes: The payload; a placeholder for a user's program.
         strategy: The name of a strategy; ``default`` until a probe tells the actual strategy. For a
             user's program, the name of the program.
         ranks: The number of ranks; None for all devices.
@@ -152,10 +157,7 @@ class CaseSpec(Workload):
 
     """
 
-    framework: str
-    payload_bytes: Payload
     strategy: str = "default"
-    dtype: str = "float32"
     ranks: Count | None = None
     mesh: Mesh = ""
     clock: str = "default"
@@ -192,7 +194,6 @@ class Case(Workload):
     The times of two equal Cases can be compared.
 
     Attributes:
-        payload_bytes: The payload; a placeholder for a user's program.
         strategy: The actual strategy, such as ``psum``, never ``default``. For a user's program,
             the name of the program.
         ranks: The number of all ranks that take part. With `axes` they form several groups, and
@@ -202,10 +203,7 @@ class Case(Workload):
 
     """
 
-    framework: str
-    payload_bytes: Payload
     strategy: str
-    dtype: str
     ranks: Count
     mesh: Mesh
     protocol: Protocol

@@ -103,7 +103,11 @@ CPU_QUOTA = "CPU quota"
 LETTER_AXES = "xyzuvw"
 # The axes of a mesh with named axes, from the slowest network to the fastest link.
 NAMED_AXES = ("slices", "hosts", "processes", "devices")
-_NAMED_EXAMPLE = "hosts:2,devices:4"
+_MAX_MESH_CHARACTERS = 60
+_MESH_FORM = (
+    f"up to {len(LETTER_AXES)} whole numbers from 1, joined by x, such as 2x4, or some of the axes "
+    f"{', '.join(NAMED_AXES)}, each once and with a whole number, such as hosts:2,devices:4"
+)
 
 
 def axis_extents(mesh: str) -> Mapping[str, int]:
@@ -115,24 +119,18 @@ def axis_extents(mesh: str) -> Mapping[str, int]:
         names: Sequence[str] = NAMED_AXES
         words = [part.strip() for part in mesh.split(",")]
         pairs = [(name, extent) for name, _, extent in (word.partition(":") for word in words)]
-        form = (
-            f"{', '.join(names)}, each once and with a whole number from 1, such as "
-            f"{_NAMED_EXAMPLE}"
-        )
     else:
         names, words = LETTER_AXES, mesh.split("x")
         pairs = list(zip(names, words))
-        form = (
-            f"up to {len(names)} whole numbers from 1, joined by x, such as 2x4, or named axes "
-            f"such as {_NAMED_EXAMPLE}"
-        )
     extents = {
         name: int(extent)
         for name, extent in pairs
         if name in names and extent.isascii() and extent.isdecimal()
     }
-    if len(extents) != len(words) or not all(extents.values()):
-        raise ValueError(f"{mesh[:60]!r} is not a mesh; expected {form}")
+    is_mesh = len(extents) == len(words) and all(extents.values())
+    # A longer text does not fit into the name of a folder.
+    if not is_mesh or len(mesh) > _MAX_MESH_CHARACTERS:
+        raise ValueError(f"{mesh[:60]!r} is not a mesh; expected {_MESH_FORM}")
     return {name: extents[name] for name in names if name in extents}
 
 
@@ -157,9 +155,7 @@ def canonical_mesh(mesh: str) -> str:
 
 
 def check_mesh(mesh: str) -> None:
-    """Raise ValueError unless `mesh` is empty or the text of a mesh of at most 60 characters."""
-    if len(mesh) > 60:
-        raise ValueError(f"expected a mesh such as 2x4, got {mesh[:60]!r}...")
+    """Raise ValueError unless `mesh` is empty or the text of a mesh."""
     if mesh:
         axis_extents(mesh)
 

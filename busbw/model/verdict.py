@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from .case import Case, CaseSpec
 from .field_types import NotNegative, Positive
 from .launch import Failure
-from .words import FailureKind, Outcome, SessionOutcome
+from .words import Outcome, SessionOutcome
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,11 +125,6 @@ class Verdict:
     published: PublishedBandwidth | None = None
     ceiling: Ceiling | None = None
     extra: Mapping[str, object] = field(default_factory=dict)
-
-    @property
-    def has_wrong_result(self) -> bool:
-        """Whether the case failed because an element of its result was wrong."""
-        return self.failure is not None and self.failure.kind is FailureKind.WRONG_RESULT
 
     @property
     def name(self) -> str:

@@ -182,10 +182,9 @@ def payload_text(payload_bytes: int) -> str:
 
     A payload that is no multiple of 1024 is a number without a unit, such as ``1500``.
     """
-    if payload_bytes and payload_bytes % MIB == 0:
-        return f"{payload_bytes // MIB}M"
-    if payload_bytes and payload_bytes % KIB == 0:
-        return f"{payload_bytes // KIB}K"
+    for unit, size in (("M", MIB), ("K", KIB)):
+        if payload_bytes and payload_bytes % size == 0:
+            return f"{payload_bytes // size}{unit}"
     return str(payload_bytes)
 
 
@@ -226,18 +225,10 @@ def bytes_text(count: int, decimals: int = 1) -> str:
 
 def seconds_text(seconds: float, digits: int = 4) -> str:
     """Return a duration as text in s, ms or us with `digits` significant digits: ``812.4 us``."""
-    for unit, size in (("s", 1.0), ("ms", 1e-3)):
-        if seconds >= size:
-            return f"{_rounded_text(seconds / size, digits)} {unit}"
-    return f"{_rounded_text(seconds / 1e-6, digits)} us"
-
-
-def _rounded_text(value: float, digits: int) -> str:
-    """Return `value` as text with `digits` significant digits, such as ``812.4``.
-
-    With two digits 1000 is ``1000``, not ``1e+03``.
-    """
-    return f"{float(f'{value:.{digits}g}'):g}"
+    units = (("s", 1.0), ("ms", 1e-3), ("us", 1e-6))
+    unit, size = next((pair for pair in units if seconds >= pair[1]), units[-1])
+    # With two digits 1000 is 1000, not 1e+03.
+    return f"{float(f'{seconds / size:.{digits}g}'):g} {unit}"
 
 
 def change_text(change: float) -> str:
@@ -259,8 +250,8 @@ def bandwidth_text(bytes_per_s: float) -> str:
     return f"{rate:.{decimals}f} GB/s"
 
 
-# A longer list would not fit on a line of a terminal, so it is shortened.
-_LIST_CHARACTERS = 110
+# An error message with a longer list would be hard to read.
+_MAX_LISTED_CHOICES = 8
 
 
 def wrong_choice_text(text: str, choices: Sequence[str]) -> str:
@@ -268,17 +259,6 @@ def wrong_choice_text(text: str, choices: Sequence[str]) -> str:
     return f"expected one of {choices_text(choices)}, got {text[:60]!r}"
 
 
-def choices_text(choices: Sequence[str], where: str = "--help") -> str:
-    """Return the accepted words, `choices`, as a comma list that fits on a line.
-
-    If the list is too long, it has the first words, and says that `where`, such as ``--help``,
-    lists the others.
-    """
-    text = ", ".join(choices)
-    if len(text) <= _LIST_CHARACTERS:
-        return text
-    first = list(choices)
-    while len(", ".join(first)) > _LIST_CHARACTERS / 2:
-        first.pop()
-    others = plural(len(choices) - len(first), "other")
-    return f"{', '.join(first)} and {others}, which {where} lists"
+def choices_text(choices: Sequence[str]) -> str:
+    """Return the accepted words, `choices`, as a comma list; a long list counts its last words."""
+    return ", ".join(shorten_list(choices, _MAX_LISTED_CHOICES, "word"))

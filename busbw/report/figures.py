@@ -132,13 +132,6 @@ _GB_PER_S: dict[str, Any] = {
     "is_fitted_to_cells": True,
 }
 _RATIO: dict[str, Any] = {"width": 5, "is_fitted_to_cells": True}
-_PERCENT: dict[str, Any] = {"unit": "%", "text": _ceiling_percent_text, "width": 4}
-_RANGE: dict[str, Any] = {
-    "unit": "%",
-    "text": _launch_range_text,
-    "width": 6,
-    "is_fitted_to_cells": True,
-}
 
 TIMED_FIGURES = (
     _summary_figure("median_s", "time", **_MICROSECONDS, width=7, metric="time_seconds"),
@@ -147,8 +140,17 @@ TIMED_FIGURES = (
     _summary_figure("spread"),
     _summary_figure("algbw_gb_per_s", "algbw", **_GB_PER_S),
     _summary_figure("busbw_gb_per_s", "busbw", **_GB_PER_S),
-    _verdict_figure("ceiling_share", "ceil", **_PERCENT),
-    Figure("range", "range", **_RANGE, compute=_launch_range, in_documents=False),
+    _verdict_figure("ceiling_share", "ceil", unit="%", text=_ceiling_percent_text, width=4),
+    Figure(
+        "range",
+        "range",
+        unit="%",
+        text=_launch_range_text,
+        width=6,
+        is_fitted_to_cells=True,
+        compute=_launch_range,
+        in_documents=False,
+    ),
     _summary_figure("dispatch_s", "per call", **_MICROSECONDS, width=8, is_verbose=True),
     Figure(
         "baseline_median_s",

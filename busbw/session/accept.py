@@ -122,7 +122,7 @@ def accept_times(judged_session: JudgedSession) -> JudgedSession:
             else ()
         )
     remedy = '--accept-regression "why" accepts it'
-    notes += [f"{refusal.refusal_text}; {remedy}" for refusal in refusals]
+    notes += [f"{refusal}; {remedy}" for refusal in refusals]
     tables = written_baseline_tables(map(_change_row, (*saved, *pruned)))
     verdict, losses = judged_session.session_verdict, sum(row.is_over_budget for row in saved)
     text = (

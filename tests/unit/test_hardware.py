@@ -13,7 +13,6 @@ from busbw import hardware
 from busbw.hardware import (
     CHIPS,
     Chip,
-    Confidence,
     ceiling_of,
     ceiling_of_all_links,
     chip_of,
@@ -28,20 +27,17 @@ PAGE = Path(__file__).parents[2] / "docs" / "measuring.md"
 
 
 @pytest.mark.parametrize(
-    ("device_kind", "known_as", "memory_gib"),
+    ("device_kind", "known_as"),
     [
-        ("TPU v5 lite", "TPU v5 lite", 16),
-        ("NVIDIA A100-SXM4-80GB", "NVIDIA A100-SXM4", 80),
-        *((name, "", 0) for name in ("TPU v4 lite", "NVIDIA H100 PCIe", "NVIDIA B2000")),
-        *((name, "", 0) for name in ("AMD EPYC", "Fake CPU", "")),
+        ("TPU v5 lite", "TPU v5 lite"),
+        ("NVIDIA A100-SXM4-80GB", "NVIDIA A100-SXM4"),
+        *((name, "") for name in ("TPU v4 lite", "NVIDIA H100 PCIe", "NVIDIA B2000")),
+        *((name, "") for name in ("AMD EPYC", "Fake CPU", "")),
     ],
 )
-def test_a_gpu_is_recognized_by_the_beginning_of_its_name(
-    device_kind: str, known_as: str, memory_gib: int
-) -> None:
+def test_a_gpu_is_recognized_by_the_beginning_of_its_name(device_kind: str, known_as: str) -> None:
     chip = chip_of(device_kind)
-    facts = (chip.device_kind, chip.memory_bytes) if chip else ("", 0)
-    assert facts == (known_as, memory_gib * GIB)
+    assert (chip.device_kind if chip else "") == known_as
 
 
 def test_the_documentation_of_measuring_lists_exactly_the_chips_with_their_rates_and_sources() -> (
@@ -58,7 +54,7 @@ def test_the_documentation_of_measuring_lists_exactly_the_chips_with_their_rates
 
 def _row(chip: Chip) -> list[str]:
     """Return the first cells of a chip's row in docs/measuring.md, with rates in GB/s."""
-    is_trusted = chip.confidence is not Confidence.LOW
+    is_trusted = chip.confidence != "low"
     return [
         chip.device_kind,
         chip.name,
@@ -67,7 +63,7 @@ def _row(chip: Chip) -> list[str]:
         str(chip.links),
         f"{chip.link_bytes_per_s / 1e9:g}" if is_trusted else "none",
         f"{chip.memory_bytes_per_s / 1e9:g}",
-        chip.confidence.value,
+        chip.confidence,
     ]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import re
 
+from busbw.model.words import FailureKind
 from busbw.report.figures import CASE_LABELS, Figure, figure_values_for_documents, figures_of
 from busbw.session.record import View
 from busbw.session.state import JudgedSession
@@ -63,7 +64,8 @@ def metrics_text(judged_session: JudgedSession) -> str:
         values = (label(verdict) for label in CASE_LABELS.values())
         labels = [verdict.spec.id, *("" if value is None else str(value) for value in values)]
         failed.labels(*labels).set(verdict.failed)
-        has_wrong_value.labels(*labels).set(verdict.has_wrong_result)
+        kind = verdict.failure.kind if verdict.failure is not None else None
+        has_wrong_value.labels(*labels).set(kind is FailureKind.WRONG_RESULT)
         outcome_of.labels(*labels, verdict.outcome.value).set(1)
         for name, value in figure_values_for_documents(verdict).items():
             if value is not None:

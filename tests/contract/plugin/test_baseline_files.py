@@ -36,7 +36,7 @@ NONSENSE = {
     "5000 digits": ('"version": 1', '"version": 1' + "0" * 5000),
 }
 WHERE = {
-    "no JSON": ":2:3: not JSON",
+    "no JSON": ": 2:3: not JSON",
     "a time that is a word": "Z[0]: expected a number, got 'soon'",
     "a time below 0": "Z[0]: expected 1e-06 to 1e+12 microseconds, got -1",
     "an unknown key": "document.entries[0].time_us: unknown key; accepted are",

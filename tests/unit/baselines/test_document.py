@@ -71,9 +71,9 @@ def test_a_baseline_file_keeps_two_sessions_of_the_same_second_separate(
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("", ":1:1: not JSON"),
-        ('{\n  "version": 1,\n  "entries": [,]\n}', ":3:15: not JSON"),
-        ('{"version": 1', ":1:14: not JSON"),
+        ("", ": 1:1: not JSON"),
+        ('{\n  "version": 1,\n  "entries": [,]\n}', ": 3:15: not JSON"),
+        ('{"version": 1', ": 1:14: not JSON"),
         ('{"version": 1, "version": 1}', ": the key 'version' occurs twice"),
         ("[]", ": document: expected an object, got []"),
         ("null", ": document: expected an object, got None"),

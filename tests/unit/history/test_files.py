@@ -229,7 +229,7 @@ def test_a_missing_or_empty_file_of_acknowledged_changes_acknowledges_no_change(
         ('[[change]]\nsince = 2026-11-03\nreason = "x"\nwho = "me"\n', "file.change[0]"),
         ("changes = 3\n", "file"),
         ("change = 3\n", "file.change"),
-        ("[[change\n", "not TOML"),
+        ("[[change\n", "(at line 1, column 9)"),
         ("[[change]]\n" + CONFLICT, "acknowledged.toml:2:1: a Git conflict marker"),
     ],
 )

@@ -42,7 +42,7 @@ def test_the_level_in_a_history_is_the_mean_log_time_of_the_median_launch_of_eac
         [1e-6 * time_us for time_us in TIMES_US[:4]]
     )
     assert case.level_s == pytest.approx(10e-6, rel=1e-3)
-    assert case.newest_time_s == pytest.approx(10e-6)
+    assert [*case.times_s.values()][-1] == pytest.approx(10e-6)
 
 
 def test_the_spread_of_a_case_with_few_sessions_is_drawn_toward_the_other_spreads() -> None:
@@ -56,9 +56,9 @@ def test_the_spread_of_a_case_with_few_sessions_is_drawn_toward_the_other_spread
 def test_a_case_of_a_history_without_a_time_has_no_level() -> None:
     lost = line(times_us=(), outcome=Outcome.OUT_OF_MEMORY)
     (case,) = _history([lost]).cases
-    assert (case.level_s, case.newest_time_s, case.relative_stddev, case.changes) == (
+    assert (case.level_s, case.times_s, case.relative_stddev, case.changes) == (
         None,
-        None,
+        {},
         None,
         (),
     )

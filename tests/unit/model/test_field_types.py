@@ -26,7 +26,7 @@ def _read(kind: Any, value: Any) -> Any:
         ({"ranks": 0}, "ranks: expected 1 to 1000000, got 0"),
         ({"ranks": 10**12}, "ranks: expected 1 to 1000000"),
         ({"mesh": "2x"}, "mesh: '2x' is not a mesh"),
-        ({"mesh": "1" * 5000}, "mesh: expected a mesh such as 2x4"),
+        ({"mesh": "1" * 4000}, f"mesh: {'1' * 60!r} is not a mesh; expected up to 6 whole"),
         ({"mesh": "2x2", "axes": "z"}, "axes: expected some of x, y, got 'z'"),
         ({"mesh": "2x2", "axes": "xx"}, "axes: expected some of x, y, got 'xx'"),
         ({"mesh": "2x4", "axes": "x"}, "mesh: 2x4 is not of 4 ranks"),

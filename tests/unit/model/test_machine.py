@@ -77,7 +77,7 @@ def test_the_mesh_text_2x4_is_read_as_the_extents_2_and_4(
             )
         ),
         *(
-            (mesh, "expected slices, hosts, processes, devices, each")
+            (mesh, "axes slices, hosts, processes, devices, each")
             for mesh in (
                 *("hosts:2,hosts:4", "hosts:0,devices:2", "nodes:2"),
                 *("hosts:2,4", "hosts:", "hosts:2x4"),
