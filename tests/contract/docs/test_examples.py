@@ -1,4 +1,4 @@
-"""Files in `examples/` that are no JAX programs: the pages and commands have the same text."""
+"""Files in `examples/`: the pages and commands have the same text."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from tests.helpers.command_line import asked_here
 
 
 @pytest.mark.parametrize(
-    ("name", "begin"),
+    ("name", "page_name", "begin"),
     [
-        ("slurm.sh", "#!/bin/bash"),
-        ("slurm-nightly.sh", "#!/usr/bin/env bash"),
-        ("kubernetes.yaml", "scheduler=tcp:"),
+        ("slurm.sh", "hosts.md", "#!/bin/bash"),
+        ("slurm-nightly.sh", "hosts.md", "#!/usr/bin/env bash"),
+        ("kubernetes.yaml", "hosts.md", "scheduler=tcp:"),
+        ("dense_step.py", "programs.md", "import jax"),
     ],
 )
-def test_the_documentation_of_hosts_shows_the_same_commands_as_the_files_in_examples(
-    name: str, begin: str
+def test_the_documentation_shows_the_same_commands_and_programs_as_the_files_in_examples(
+    name: str, page_name: str, begin: str
 ) -> None:
-    page = (ROOT / "docs" / "hosts.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / page_name).read_text(encoding="utf-8")
     (commands,) = (block for block in blocks(page) if block[0][1].startswith(begin))
     example = (ROOT / "examples" / name).read_text(encoding="utf-8").splitlines()
     lines = [line.strip() for _, line in commands]

@@ -1,4 +1,4 @@
-"""The README shows the output that its commands print, and the picture of a recorded session."""
+"""Pages show the output that their commands print, and the picture of a recorded session."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from tests.contract.docs import example
 from tests.contract.docs.pages import ROOT
 from tests.contract.docs.shown import read_outputs, unprinted
 from tests.contract.page.test_figure_and_page import texts
+from tests.helpers.command_line import asked_here
+from tests.helpers.frameworks import needs
 from tests.helpers.session_folder import Folder
 
 _SHOWN = read_outputs(ROOT / "README.md")
@@ -41,3 +43,13 @@ def test_the_readme_shows_the_output_of_a_first_session(folder: Folder) -> None:
     printed = re.sub(r"(busbw: |--frameworks=)fake", r"\1jax", ran.text)
     printed = printed.replace("fake all_reduce (fake)", "jax all_reduce (psum)")
     assert unprinted(_FIRST, re.sub(r"--basetemp=\S+ -p \S+ ", "", printed)) == []
+
+
+@needs("jax")
+def test_the_documentation_of_programs_shows_the_collectives_of_its_example_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(ROOT)
+    words = ["program", "examples/dense_step.py:dense_step", "--ranks=4"]
+    shown = read_outputs(ROOT / "docs" / "programs.md")[" ".join(["busbw", *words])]
+    assert unprinted(shown, asked_here(*words).out) == []

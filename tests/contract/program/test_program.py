@@ -290,3 +290,40 @@ def test_a_collective_of_complex64_that_only_moves_bytes_is_measured_as_float32(
         "dump: not measured: all-reduce of complex64 4K in groups of 4, 1 per step: expected a "
         "dtype of float32, bfloat16, float16, int32"
     ) in text
+
+
+# A pipeline, which sends its activations to the next rank until a value of the batch says stop.
+PIPELINE = """\
+HloModule m, is_scheduled=true
+
+%add (a: f32[]) -> f32[] {
+  %a = f32[] parameter(0)
+  ROOT %s = f32[] add(%a, %a)
+}
+
+%stage (h: f32[512]) -> f32[512] {
+  %h = f32[512]{0} parameter(0)
+  ROOT %n = f32[512]{0} collective-permute(%h), source_target_pairs={{0,1},{1,2},{2,3},{3,0}}
+}
+
+%goes_on (g: f32[512]) -> pred[] {
+  %g = f32[512]{0} parameter(0)
+  ROOT %c = pred[] custom-call(%g), custom_call_target="f"
+}
+
+ENTRY %m (p: f32[512]) -> f32[512] {
+  %p = f32[512]{0} parameter(0)
+  %w = f32[512]{0} while(%p), condition=%goes_on, body=%stage
+  ROOT %r = f32[512]{0} all-reduce(%w), replica_groups={}, to_apply=%add
+}
+"""
+
+
+def test_a_chain_of_permutes_whose_length_is_unknown_is_named_as_left_out_of_the_sum_of_times(
+    folder: Folder,
+) -> None:
+    (folder.path / "dump.txt").write_text(PIPELINE)
+    folder.script(ranks=4, latency_s=1e-3)
+    text = " ".join(_measured(folder, "dump.txt", "--ranks=4").text.split())
+    assert "all-reduce of float32 2K in groups of 4 x 1 is 1.00 of it; each collective" in text
+    assert "; left out: permute of float32 2K in groups of 4 x 1" in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.helpers.frameworks import needs
 from tests.helpers.session_folder import Folder
 
 RING = {"signature": "00000001 ring"}
@@ -54,3 +55,15 @@ def test_a_session_shows_from_which_payloads_on_the_order_of_additions_is_differ
     ran = folder.run("--payloads=1K,2K,4K,8K", exit_code=0)
     group = "fake all_reduce (fake)  "
     assert f"{group}recursive doubling from 1K, ring from 4K" in ran.text
+
+
+@pytest.mark.exhaustive
+@needs("jax")
+def test_jax_adds_up_over_two_processes_by_the_ring_of_gloo_at_small_and_large_payloads(
+    folder: Folder,
+) -> None:
+    processes = ("--processes=2", "--ranks-per-process=2")
+    ran = folder.run("--frameworks=jax", *processes, "--payloads=1K,4K,256K,1M", exit_code=0)
+    launches = [launch for case in ran.cases for launch in case["launches"]]
+    assert [launch["extra"]["signature"].partition(" ")[2] for launch in launches] == ["ring"] * 4
+    assert "order of summation, by payload" not in ran.text

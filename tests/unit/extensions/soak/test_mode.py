@@ -1,11 +1,18 @@
-"""The verdicts of a soak."""
+"""The order in which a soak takes its cases, and the verdicts of a soak."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from busbw.extensions.soak.mode import amount_text, no_corruption_text
+from busbw.driver.schedules import Side
+from busbw.driver.transport import Request
+from busbw.extensions.soak.mode import SoakRunner, amount_text, no_corruption_text
 from busbw.extensions.soak.worker_comparison import Tally
+from busbw.model.case import Case
+from tests.helpers.workers import PLAN, case, keyed, stack
 
 
 @pytest.mark.parametrize(
@@ -31,3 +38,23 @@ def test_the_upper_bound_of_the_error_rate_of_a_soak_is_the_clopper_pearson_boun
 ) -> None:
     tally = Tally(iterations=iterations)
     assert f"error rate below {text}, " in no_corruption_text(tally)
+
+
+def test_the_case_that_was_soaked_for_the_shortest_time_has_the_next_turn_of_a_soak() -> None:
+    soaked_s = {case(1024): 2.5, case(2048): 1.0}
+    order: list[Case] = []
+
+    def ask(request: Request[Tally], *_: Any) -> Tally:
+        """Answer as a worker would that ends after five turns."""
+        order.append(request.values["case"])
+        group.has_ended = len(order) == 5
+        return Tally(iterations=1, soaked_s=soaked_s[order[-1]])
+
+    group: Any = SimpleNamespace(ask=ask, has_ended=False)
+    executor: Any = SimpleNamespace(spent_s={"starting": 0.0})
+    stacks = {Side.CANDIDATE: stack()}
+    cases = keyed(*soaked_s)
+    runner = SoakRunner(executor, cases, PLAN, stacks, duration_s=60.0, _round=1)
+    runner._measure_cases({Side.CANDIDATE: group}, [*cases])
+    small, large = cases
+    assert order == [small, large, large, large, small]

@@ -96,10 +96,17 @@ def test_the_signature_names_the_order_of_additions_of_a_simulated_sum(
     text = signature.signature_text(*signature.find_hash_and_orders(inputs, got, rounds))
     named = text.partition(" ")[2].split(" or ")
     assert name.strip() in named
-    # The others that are named give the same bits.
-    for other in named:
-        alike = _added(inputs, SUMS[other][0], rounds) if other != "ring" else got
-        assert np.array_equal(alike, got)
+    # The other orders that are named give the same bits.
+    for other in {*named} - {"ring"}:
+        assert np.array_equal(_added(inputs, SUMS[other][0], rounds), got)
+
+
+def test_a_sum_that_begins_at_the_same_rank_in_all_elements_does_not_count_as_a_ring() -> None:
+    inputs = _inputs(6, seed=1)
+    for first, order in ((0, "ranks in turn"), (2, "another order")):
+        got = _added([*inputs[first:], *inputs[:first]], _in_turn, 1)
+        text = signature.signature_text(*signature.find_hash_and_orders(inputs, got, 1))
+        assert text.endswith(f" {order}")
 
 
 @pytest.mark.parametrize("count", [11, 16, 48])
