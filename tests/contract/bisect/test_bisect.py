@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -90,6 +91,24 @@ def test_bisect_names_the_first_slow_release_and_keeps_only_two_environments(
     progress = json.loads(bisected.state.read_text())
     assert progress["document"] == "busbw bisect 3"
     assert [test["release"] for test in progress["tested"]] == ["1.4", "1.6", "1.5"]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("options", "good", "bad", "releases"),
+    [((), "1.0", "1.1", {}), (("--fixed",), "1.1", "1.0", {"1.0": SLOW, "1.1": {}})],
+)
+def test_the_command_that_bisect_prints_shows_the_change_as_a_regressed_case(
+    bisected: Bisected, options: tuple[str, ...], good: str, bad: str, releases: dict[str, Any]
+) -> None:
+    bisected.script("1.1", SLOW, releases=releases)
+    answer = bisected.run(*options, good=good, bad=bad)
+    assert answer.code == 0, answer.err
+    words = shlex.split(answer.out.splitlines()[-1])
+    assert words[:2] == ["again:", "busbw"]
+    session = command(*words[2:])
+    assert session.code == 1, session.err
+    assert "REGRESSED" in session.out
 
 
 @pytest.mark.exhaustive

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
 
 from busbw.extensions.bisect.sessions import (
+    ERROR_RISK,
     Criterion,
     SessionResult,
     SessionRunner,
@@ -102,6 +104,33 @@ def test_launches_decide_whether_a_release_shows_less_or_more_than_half_of_the_l
             while criterion.status_of_times(log_ratios) is None:
                 log_ratios += [chance.gauss(level, noise) for _ in range(6)]
             assert criterion.status_of_times(log_ratios) is status
+
+
+@pytest.mark.parametrize(
+    ("log_ratios", "status"),
+    [
+        # The limit is 0.15. The means are clearly on one side of it, the true values may not be.
+        ([0.0, 0.2, 0.4], None),
+        ([-0.1, 0.1, 0.3], None),
+        ([0.199, 0.2, 0.201], Status.BAD),
+        ([0.099, 0.1, 0.101], Status.GOOD),
+    ],
+)
+def test_a_release_is_undecided_while_the_interval_of_its_time_contains_the_limit(
+    log_ratios: list[float], status: Status | None
+) -> None:
+    criterion = Criterion(cases=("x",), problem="slow", ratio=math.exp(0.3))
+    assert criterion.status_of_times(log_ratios) is status
+
+
+@pytest.mark.parametrize("level", [0.05, 0.25])
+def test_at_most_one_of_800_releases_with_noisy_times_gets_the_wrong_status(level: float) -> None:
+    criterion = Criterion(cases=("x",), problem="slow", ratio=math.exp(0.3))
+    chance, false_status = random.Random(1), Status.BAD if level < 0.15 else Status.GOOD
+    statuses = [
+        criterion.status_of_times([chance.gauss(level, 0.2) for _ in range(4)]) for _ in range(4000)
+    ]
+    assert statuses.count(false_status) <= 4000 * ERROR_RISK
 
 
 def test_a_failure_that_does_not_occur_again_has_a_rate_above_0(
