@@ -8,20 +8,19 @@ wrong value, a crash or too little memory, are not compared.
 
 from __future__ import annotations
 
-import contextlib
 import enum
 import math
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from busbw import storage, wire
-from busbw.driver.local import start_child
+from busbw.extensions.stacks.environments import run_until
 from busbw.judge.paired import pair_launches
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome, plural
@@ -35,8 +34,10 @@ _PROBLEM_BY_OUTCOME = {Outcome.REGRESSED: "slow", Outcome.CHANGED: "changed"}
 # The probability that a test calls a good release bad, or a bad release good. A bisection tests
 # about eight releases, and its answer should be wrong with a probability of at most 1 %.
 ERROR_RISK = 0.01 / 8
-# How long an interrupted session may take to remove its files.
-_GRACE_S = 10.0
+# A session counts as hung after this multiple of the longest session so far, because a release may
+# be several times slower than the good release. The deadline is at least an hour, because a session
+# may wait half an hour for another session on the machine (--device-wait).
+_LEAST_DEADLINE_S, _DEADLINE_MULTIPLE = 3600.0, 10
 # The most sessions in which the time of a release is measured.
 _MAX_TIMING_SESSIONS = 12
 # The rate of a failure is known well enough after this number of failures. If the failure is rare,
@@ -201,6 +202,7 @@ class SessionRunner:
         baselines_folder: The folder for the compiled programs of the good release.
         is_compiling: Whether sessions compile programs, and compare these programs with those of
             the good release. Otherwise sessions measure times.
+        longest_session_s: The duration of the longest session, in seconds.
 
     """
 
@@ -208,6 +210,7 @@ class SessionRunner:
     options: Sequence[str]
     baselines_folder: Path
     is_compiling: bool
+    longest_session_s: float = 0.0
 
     def run_alone(self, *stack_options: str) -> SessionResult:
         """Run a session with a single release; store the compiled programs if `is_compiling`.
@@ -332,21 +335,31 @@ class SessionRunner:
         """Run a session with additional `session_options`, and return its result.
 
         `environment` has the environment variables of the session by name; None means the variables
-        of this process. Raises SessionError if the session has no verdict.
+        of this process. Raises SessionError if the session has no verdict, and if the session is
+        killed because it does not end.
         """
+        deadline_s = max(_LEAST_DEADLINE_S, _DEADLINE_MULTIPLE * self.longest_session_s)
+        begin_s = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="busbw-bisect.") as folder:
             path = Path(folder, "results.json")
             command = [sys.executable, "-m", "busbw", "run", f"--frameworks={self.framework}"]
             command += [f"--results={path}", f"--baselines={self.baselines_folder}"]
             command += ["-p", "no:cacheprovider", *session_options, *self.options]
-            code, output = _run_command(command, environment or os.environ)
+            done = run_until(deadline_s, command, environment=environment or os.environ)
+            elapsed_s = time.monotonic() - begin_s
             # Only the exit codes 0 and 1 are those of a session with a verdict.
-            if code not in (0, 1) or not path.exists():
-                lines = [line.strip() for line in output.splitlines() if line.strip()]
+            if done.returncode not in (0, 1) or not path.exists():
+                lines = [
+                    line.strip()
+                    for line in (done.stdout + done.stderr).splitlines()
+                    if line.strip()
+                ]
                 errors = [line for line in lines if line.startswith("ERROR")]
                 raise SessionError((errors or lines or ["the session printed nothing"])[-1])
             with storage.reraise_as(SessionError, wire.WireError, storage.InputError):
                 results = read_results(storage.read(path))
+        # The duration of a killed session is left out, so that it does not raise later deadlines.
+        self.longest_session_s = max(self.longest_session_s, elapsed_s)
         verdicts = {verdict.spec.id: verdict for verdict in results.verdicts}
         if not isinstance(results, Results):
             return SessionResult(verdicts=verdicts)
@@ -367,22 +380,3 @@ class SessionRunner:
                 (len(case.failures) for case in measurements.values()), default=0
             ),
         )
-
-
-def _run_command(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:
-    """Run the command of a session; return the exit code and the output (stdout and stderr).
-
-    If this process is interrupted, the session gets SIGTERM, and _GRACE_S seconds to remove its
-    files. Then the session is killed. If this process is killed, the session is killed, too.
-    """
-    streams = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
-    process = start_child(command, streams, environment)
-    try:
-        output, _ = process.communicate()
-    finally:
-        process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_GRACE_S)
-        process.kill()
-        process.wait()
-    return process.returncode, output.decode(errors="replace")

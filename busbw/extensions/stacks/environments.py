@@ -13,6 +13,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,10 +24,14 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from busbw import storage, wire
-from busbw.driver.local import command_ending_with
+from busbw.driver.local import start_child
 
 # The options with which `resolve_requirements` returns the text of a lock in the format of PEP 751.
 PYLOCK_OPTIONS = ("--format=pylock.toml", "--generate-hashes")
+# The time after which a command counts as hung. uv may download gigabytes of CUDA's libraries.
+COMMAND_DEADLINE_S = 3600.0
+# The time that an interrupted or hung command has to remove its files.
+GRACE_S = 10.0
 
 
 class StackError(ValueError):
@@ -50,20 +55,59 @@ def run_command(command: Sequence[str], text: str = "") -> str:
     """Run `command` with the standard input `text`, and return the standard output.
 
     The command is killed if this process ends. Raises StackError, with the end of the command's
-    standard error, if the command ends with another exit code than 0.
+    standard error, if the command ends with another exit code than 0, or does not end within
+    COMMAND_DEADLINE_S.
     """
-    # A download must not continue after its session was killed.
-    done = subprocess.run(
-        command_ending_with(os.getpid(), command),
-        input=text,
-        capture_output=True,
-        check=False,
-        text=True,
-    )
+    done = run_until(COMMAND_DEADLINE_S, command, text)
     if done.returncode != 0:
         words = wire.escape_unprintable(" ".join(done.stderr.split()))[-600:]
         raise StackError(f"{Path(command[0]).name}: {words or f'exit code {done.returncode}'}")
     return done.stdout
+
+
+def run_until(
+    deadline_s: float,
+    command: Sequence[str],
+    text: str = "",
+    environment: Mapping[str, str] = os.environ,
+) -> subprocess.CompletedProcess[str]:
+    """Run a command, and return its exit code, standard output and standard error.
+
+    If this process is interrupted, or if the command does not end within the deadline, the command
+    gets SIGTERM, and GRACE_S seconds to remove its files. Then the command is killed with all
+    processes of its group. If this process is killed, the command is killed, too.
+
+    Args:
+        deadline_s: The time in seconds that the command may take.
+        command: The program and its arguments.
+        text: The standard input of the command.
+        environment: All environment variables of the command.
+
+    Returns:
+        The completed process. If the command did not end within the deadline, the exit code is that
+        of a killed process, and the standard error is a sentence that says so.
+
+    """
+    with start_child(command, (subprocess.PIPE,) * 3, environment) as process:
+        try:
+            outputs = process.communicate(text.encode(), deadline_s)
+        except subprocess.TimeoutExpired:
+            return subprocess.CompletedProcess(
+                command,
+                -signal.SIGKILL,
+                stdout="",
+                stderr=f"the process did not end within {deadline_s:.0f} s and was killed",
+            )
+        finally:
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(GRACE_S)
+            # A process that the command started may still run, also if the command has ended.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    return subprocess.CompletedProcess(
+        command, process.returncode, *(output.decode(errors="replace") for output in outputs)
+    )
 
 
 def resolve_requirements(requirements: Iterable[str], python: str, *options: str) -> str:
