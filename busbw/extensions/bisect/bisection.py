@@ -178,8 +178,9 @@ class Bisection:
         if not os.path.lexists(os.path.realpath(self.state)):
             return
         with storage.reraise_as(UsageError, ValueError, where=f"{self.state}: "):
-            document = wire.parse_json(storage.read(self.state))
-            progress = wire.from_json(Progress, document, "progress")
+            progress = wire.from_json(
+                Progress, wire.parse_json(storage.read(self.state)), "progress"
+            )
         if (progress.document, progress.command) != (DOCUMENT_FORMAT, self.progress.command):
             raise UsageError(
                 f"{self.state} is of another bisection ({' '.join(progress.command)[:200]}); "
@@ -222,10 +223,10 @@ class Bisection:
         Returns None if the sessions of the bad release show no such problem. Saves the criterion in
         the progress.
         """
-        print_progress(f"the good release, {self.package} {good_release}")
+        self.sessions.begin_subject(f"the good release, {self.package} {good_release}")
         good_python = self._build_environment(good_release)
         result = self.sessions.run_alone(self._build_python_option(good_release))
-        print_progress(f"the bad release, {self.package} {bad_release}")
+        self.sessions.begin_subject(f"the bad release, {self.package} {bad_release}")
         stack_option = self._build_python_option(bad_release)
         failures = [v for v in result.verdicts.values() if v.outcome in FAILURES]
         for verdict in failures:
@@ -259,7 +260,7 @@ class Bisection:
         for test in tested:
             if test.release == release:
                 return test.status
-        print_progress(f"{self.package} {release}")
+        self.sessions.begin_subject(f"{self.package} {release}")
         try:
             good_python = self._build_environment(self.releases[0])
             stack_option = self._build_python_option(release)
@@ -344,8 +345,10 @@ class Bisection:
         # The good and the bad release of the command line were decided, too.
         tested = len(self.progress.tested) + 2
         decided = sum(test.status is not Status.UNTESTABLE for test in self.progress.tested) + 2
-        releases = plural(len(self.releases), "release")
-        text += f"; {tested} of {releases} tried, {tested - decided} untestable"
+        text += (
+            f"; {tested} of {plural(len(self.releases), 'release')} tried, "
+            f"{tested - decided} untestable"
+        )
         if self.sessions.is_compiling:
             return text
         return f"{text}; chance of a wrong answer <= {100 * ERROR_RISK * decided:.1g} %"

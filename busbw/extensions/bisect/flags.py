@@ -65,6 +65,7 @@ def try_flags(
 
     """
     if session_runner.is_compiling:
+        session_runner.begin_subject("without flags")
         session_runner.run_alone()
     # On a TPU all flags are for libtpu, which compiles for TPUs.
     on_tpu = any(
@@ -72,6 +73,7 @@ def try_flags(
     )
     for tested_flags in [flags, *([flag] for flag in flags)] if len(flags) > 1 else [flags]:
         text = " ".join(tested_flags)
+        session_runner.begin_subject(text)
         variables: dict[str, str] = {}
         for flag in tested_flags:
             is_for_tpu = on_tpu or flag.startswith(("--xla_tpu", "--libtpu"))

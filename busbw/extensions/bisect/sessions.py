@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from busbw import storage, wire
+from busbw.cli import print_progress
 from busbw.extensions.stacks.environments import run_until
 from busbw.judge.paired import pair_launches
 from busbw.model.verdict import Verdict
@@ -202,7 +203,9 @@ class SessionRunner:
         baselines_folder: The folder for the compiled programs of the good release.
         is_compiling: Whether sessions compile programs, and compare these programs with those of
             the good release. Otherwise sessions measure times.
-        longest_session_s: The duration of the longest session, in seconds.
+        subject: The release or the flags that the present sessions test, for lines of progress.
+        session_count: The number of sessions of the subject so far.
+        longest_session_s: The duration of the longest session of all subjects, in seconds.
 
     """
 
@@ -210,7 +213,14 @@ class SessionRunner:
     options: Sequence[str]
     baselines_folder: Path
     is_compiling: bool
+    subject: str = ""
+    session_count: int = 0
     longest_session_s: float = 0.0
+
+    def begin_subject(self, subject: str) -> None:
+        """Print the release or the flags to test next, and count the sessions from 1 again."""
+        print_progress(subject)
+        self.subject, self.session_count = subject, 0
 
     def run_alone(self, *stack_options: str) -> SessionResult:
         """Run a session with a single release; store the compiled programs if `is_compiling`.
@@ -335,8 +345,8 @@ class SessionRunner:
         """Run a session with additional `session_options`, and return its result.
 
         `environment` has the environment variables of the session by name; None means the variables
-        of this process. Raises SessionError if the session has no verdict, and if the session is
-        killed because it does not end.
+        of this process. Prints a line with the duration of the session. Raises SessionError if the
+        session has no verdict, and if the session is killed because it does not end.
         """
         deadline_s = max(_LEAST_DEADLINE_S, _DEADLINE_MULTIPLE * self.longest_session_s)
         begin_s = time.monotonic()
@@ -347,6 +357,8 @@ class SessionRunner:
             command += ["-p", "no:cacheprovider", *session_options, *self.options]
             done = run_until(deadline_s, command, environment=environment or os.environ)
             elapsed_s = time.monotonic() - begin_s
+            self.session_count += 1
+            print_progress(f"{self.subject}: session {self.session_count}: {elapsed_s:.1f} s")
             # Only the exit codes 0 and 1 are those of a session with a verdict.
             if done.returncode not in (0, 1) or not path.exists():
                 lines = [

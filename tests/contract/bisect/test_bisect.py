@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -84,6 +85,8 @@ def test_bisect_names_the_first_slow_release_and_keeps_only_two_environments(
     again = answer.out.splitlines()[-1]
     options = "--frameworks=fake --payloads=64K --launches=2"
     assert again.startswith(f"again: busbw run {options} --python=fake=")
+    for release in ("the good release, busbw-made-up 1.0", f"{PACKAGE} 1.4", f"{PACKAGE} 1.5"):
+        assert re.search(rf"^busbw: {release}: session 1: \d+\.\d s$", answer.err, re.MULTILINE)
     # Each environment takes up to a gigabyte: those of the releases in the answer are left.
     releases = bisected.folder / "cache" / "busbw" / "releases"
     assert {path.name.split("-")[3] for path in releases.iterdir()} == {"1.4", "1.5"}

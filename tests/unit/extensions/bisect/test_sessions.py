@@ -1,4 +1,4 @@
-"""Sessions that do not end."""
+"""Sessions that do not end, and the lines that show the progress of sessions."""
 
 from __future__ import annotations
 
@@ -128,3 +128,28 @@ def test_the_deadline_of_a_session_is_ten_times_the_longest_session_and_at_least
     assert deadlines_s == [3600.0, 3600.0, 6000.0]
     # A session without a verdict may have been killed at its deadline.
     assert runner.longest_session_s == 600.0
+
+
+def test_each_session_prints_the_release_the_number_of_the_session_and_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    times_s = iter([0.0, 12.5, 20.0, 20.2, 30.0, 31.0])
+    monkeypatch.setattr(time, "monotonic", lambda: next(times_s))
+    monkeypatch.setattr(
+        sessions,
+        "run_until",
+        lambda deadline_s, command, environment: subprocess.CompletedProcess(command, 4, "", ""),
+    )
+    runner = _runner(tmp_path)
+    for subject, count in (("jaxlib 0.7.0", 2), ("jaxlib 0.7.1", 1)):
+        runner.begin_subject(subject)
+        for _ in range(count):
+            with pytest.raises(SessionError):
+                runner.run_alone()
+    assert capsys.readouterr().err.splitlines() == [
+        "busbw: jaxlib 0.7.0",
+        "busbw: jaxlib 0.7.0: session 1: 12.5 s",
+        "busbw: jaxlib 0.7.0: session 2: 0.2 s",
+        "busbw: jaxlib 0.7.1",
+        "busbw: jaxlib 0.7.1: session 1: 1.0 s",
+    ]
