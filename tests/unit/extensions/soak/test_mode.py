@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -46,7 +46,7 @@ def test_the_case_that_was_soaked_for_the_shortest_time_has_the_next_turn_of_a_s
 
     def ask(request: Request[Tally], *_: Any) -> Tally:
         """Answer as a worker would that ends after five turns."""
-        order.append(request.values["case"])
+        order.append(cast(Case, request.values["case"]))
         group.has_ended = len(order) == 5
         return Tally(iterations=1, soaked_s=soaked_s[order[-1]])
 
