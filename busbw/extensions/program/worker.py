@@ -164,15 +164,15 @@ def collectives_in_hlo(
         raise ProgramError(f"it cannot be read: {str(error)[:100]}") from error
 
 
-def _arguments_in(entry: Iterable[Instruction]) -> dict[str, int]:
+def _arguments_in(instructions: Iterable[Instruction]) -> dict[str, int]:
     """Return the bytes of each argument of a program by its name, in the order of the arguments.
 
-    `entry` are the instructions of the program's entry computation. An argument without a name of
-    its own has its number as the name. A parameter is an argument, or holds several arguments: XLA
-    for TPUs passes thousands of arguments as a single parameter.
+    `instructions` are those of the entry computation. An argument without a name of its own has its
+    number as the name. A parameter is an argument, or holds several arguments: XLA for TPUs passes
+    thousands of arguments as a single parameter.
     """
     sizes: dict[str, int] = {}
-    parameters = [line for line in entry if line.op == "parameter"]
+    parameters = [line for line in instructions if line.op == "parameter"]
     for line in sorted(parameters, key=lambda line: int(line.operands[0])):
         name = "".join(_ARGUMENT_NAME_PATTERN.findall(line.text)[:1]).replace(r"\'", "'")
         for _, array_bytes in _result_arrays(line):
