@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from busbw.extensions.program.report import collective_differences
+from busbw.extensions.program.report import argument_differences, collective_differences
 from busbw.extensions.program.worker_values import Difference
 from busbw.judge.session import build_session_verdict
 from busbw.model.case import Case
@@ -167,6 +167,7 @@ def _judge_program(
     )
     if not differences:
         return replace(verdict, text=f"compiles as with {baseline.release}: {now.algorithm_text}")
+    differences += tuple(argument_differences(baseline.compiled.arguments, now.arguments))
     return replace(
         verdict,
         outcome=Outcome.CHANGED,

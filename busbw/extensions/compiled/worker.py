@@ -116,6 +116,8 @@ class CompiledProgram:
         peak_bytes: The largest amount of memory of a rank that is in use at any moment; 0 if the
             compiler does not report this amount.
         uses: All collectives of a user's program; empty for a program of busbw.
+        arguments: Maps the names of the arguments of a user's program to their bytes, as in
+            ProgramCollectives; empty for a program of busbw.
 
     """
 
@@ -128,6 +130,7 @@ class CompiledProgram:
     temporary_bytes: Natural = 0
     peak_bytes: Natural = 0
     uses: tuple[CollectiveUse, ...] = ()
+    arguments: Mapping[str, Natural] = field(default_factory=dict)
 
     @property
     def algorithm_text(self) -> str:
@@ -368,16 +371,17 @@ def _describe_program(
     case, or if a user's program cannot be read.
     """
     if lowered.mesh is not None:
-        uses = parse_collectives(optimized.text, lowered.mesh).uses
+        program = parse_collectives(optimized.text, lowered.mesh)
         counts = Counter[str]()
-        for use in uses:
+        for use in program.uses:
             counts[use.kind] += use.times
         return convert_to(
             CompiledProgram,
             optimized,
             collectives=dict(sorted(counts.items())),
-            starts=any(use.is_asynchronous for use in uses),
-            uses=uses,
+            starts=any(use.is_asynchronous for use in program.uses),
+            uses=program.uses,
+            arguments=program.arguments,
         )
     expected = proof.ExpectedLoop(case, lowered.collectives_per_turn, topology.device)
     proved = proof.prove_loop(optimized.text, expected)

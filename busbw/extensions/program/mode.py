@@ -32,7 +32,6 @@ from .worker_values import (
     CONSECUTIVE,
     STRIDED,
     CollectiveUse,
-    CollectiveUses,
     ProgramCollectives,
     ProgramError,
 )
@@ -156,7 +155,7 @@ def cases_of_program(options: Options, source: str) -> ProgramCases:
 
 
 def collectives_of_program(options: Options, source: str) -> ProgramCollectives:
-    """Return the collectives of the program `source`, read from its optimized HLO.
+    """Return the collectives and arguments of the program `source`, read from its optimized HLO.
 
     `source` is a value of --program: a function such as ``train.py:step``, which workers call with
     their devices and compile, or a file of optimized HLO. Raises UsageError if the workers do not
@@ -164,7 +163,7 @@ def collectives_of_program(options: Options, source: str) -> ProgramCollectives:
     """
     if is_hlo_file(source):
         with as_usage_error(ProgramError, storage.InputError, where=f"{source}: "):
-            return ProgramCollectives(uses=read_hlo_file(Path(source), options.ranks))
+            return read_hlo_file(Path(source), options.ranks)
     worker_spec = machine.worker_spec_of(
         options, options.frameworks[0], Side.CANDIDATE, device=options.device, ranks=options.ranks
     )
@@ -242,15 +241,15 @@ def spec_of_collective(
     return spec
 
 
-def read_hlo_file(path: Path, ranks: int | None = None) -> CollectiveUses:
-    """Return the collectives of a file of optimized HLO, which may be compressed with gzip.
+def read_hlo_file(path: Path, ranks: int | None = None) -> ProgramCollectives:
+    """Return the collectives and arguments of a file of optimized HLO, which gzip may compress.
 
     Args:
         path: The path of the file.
         ranks: The number of ranks that the user expects; None to read the number from the file.
 
     Returns:
-        The collectives, the largest payload first.
+        The collectives, the largest payload first, and the arguments.
 
     Raises:
         InputError: The file cannot be read.
@@ -268,9 +267,9 @@ def read_hlo_file(path: Path, ranks: int | None = None) -> CollectiveUses:
             "with HloModule and is_scheduled=true, such as "
             "module_0000.NAME.cpu_after_optimizations.txt"
         )
-    uses = collectives_in_hlo(text, ranks=ranks)
+    program = collectives_in_hlo(text, ranks=ranks)
     check_complete(text)
-    rank_counts = {use.ranks * use.groups for use in uses} - {0}
+    rank_counts = {use.ranks * use.groups for use in program.uses} - {0}
     if ranks and rank_counts - {ranks}:
         raise ProgramError(f"it is compiled for {max(rank_counts)} ranks, expected {ranks}")
-    return uses
+    return program

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import itertools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +22,13 @@ from busbw.session.option import UsageError
 
 from .mode import collectives_of_program
 from .options import is_hlo_file, parse_program_option
-from .worker_values import CollectiveUse, CollectiveUses, Difference, merge_equal_uses
+from .worker_values import (
+    CollectiveUse,
+    CollectiveUses,
+    Difference,
+    ProgramCollectives,
+    merge_equal_uses,
+)
 
 _COLUMNS = (
     Column("kind_text", "collective", left_aligned=True, is_fitted_to_cells=True),
@@ -46,7 +52,8 @@ def add_to(commands: Subparsers) -> None:
         help="Show the collectives of your program, or how those of two programs differ",
         description="Show every collective of a program: payload, axes, how often a step runs it, "
         "and its source line. With two programs, show how the collectives of the second differ "
-        "from those of the first; the exit code is then 1 if they differ. Measures nothing.",
+        "from those of the first; the exit code is then 1 if they differ. Arguments whose bytes "
+        "differ are named, too. Measures nothing.",
         example="busbw program monday.hlo.txt tuesday.hlo.txt",
     )
     parser.add_argument(
@@ -72,18 +79,20 @@ def run(options: argparse.Namespace) -> int:
     if len(options.programs) > 2:
         raise UsageError(f"expected one program or two, got {len(options.programs)}")
     words = [f"--ranks={options.ranks}"] if options.ranks else []
-    programs: list[CollectiveUses] = []
+    programs: list[ProgramCollectives] = []
     for source in options.programs:
         # A file of HLO needs no framework: the fake framework is always installed.
         framework = "fake" if is_hlo_file(source) else "jax"
         values = parse_options([*words, f"--frameworks={framework}"])
         session_options = read_options(values, Path.cwd())
-        programs.append(collectives_of_program(session_options, source).uses)
-        print("\n".join([f"{source}:", *render("text", collectives_table(programs[-1]))]))
+        programs.append(collectives_of_program(session_options, source))
+        print("\n".join([f"{source}:", *render("text", collectives_table(programs[-1].uses))]))
     if len(programs) == 1:
         return 0
-    changes = [change.text for change in collective_differences(*programs)]
-    print("\n".join(["", *(changes or ["the collectives are the same"])]))
+    old, new = programs
+    changes = [change.text for change in collective_differences(old.uses, new.uses)]
+    arguments = [change.text for change in argument_differences(old.arguments, new.arguments)]
+    print("\n".join(["", *(changes or ["the collectives are the same"]), *arguments]))
     return int(bool(changes))
 
 
@@ -249,3 +258,33 @@ def _lines_text(old_uses: CollectiveUses, new_uses: CollectiveUses) -> str:
     )
     lines = sorted({line for line, _ in old ^ new or new} - {""})
     return f" ({', '.join(lines)})" if lines else ""
+
+
+def argument_differences(
+    old_program: Mapping[str, int], new_program: Mapping[str, int]
+) -> Iterator[Difference]:
+    """Yield a Difference for each argument whose bytes changed; none of them fails a case.
+
+    `old_program` and `new_program` map the names of arguments to their bytes; empty if a program
+    has no known arguments, and then nothing is yielded. Arguments with the same name are compared
+    and, if only a single program has their names, arguments with the same number.
+    """
+    old_names = {
+        new_name: old_name
+        for old_name, new_name in zip(old_program, new_program)
+        if old_name not in new_program and new_name not in old_program
+    }
+    new = {old_names.get(name, name): size for name, size in new_program.items()}
+    for name in {**old_program, **new} if old_program and new else ():
+        old_bytes, new_bytes = old_program.get(name, 0), new.get(name, 0)
+        if old_bytes == new_bytes:
+            continue
+        before, after = bytes_text(old_bytes), bytes_text(new_bytes)
+        if before == after:
+            before, after = f"{old_bytes} bytes", f"{new_bytes} bytes"
+        number = list(new if name in new else old_program).index(name)
+        text = f"argument {number}"
+        if name != str(number):
+            text += f", `{name}`"
+        before, after = before if old_bytes else "", after if new_bytes else ""
+        yield Difference(name=text, before=before, now=after, fails=False)

@@ -58,6 +58,8 @@ _REDUCE_OPS = {"add": "sum", "maximum": "max", "minimum": "min"}
 
 _ARRAY_PATTERN = re.compile(r"\b(?!token\b)(pred|[a-z]+(\d+)\w*)\[([\d,]*)\]")
 _DTYPE_PATTERN = re.compile(r"^(bf|f|s|u|c)(\d+)(\w*)")
+# A compiler may replace the name of an argument by an operation, such as jit(step)/while.
+_ARGUMENT_NAME_PATTERN = re.compile(r'\bop_name="(?!\w+\()((?:[^"\\]|\\.)*)"')
 _DTYPES = {"bf": "bfloat", "f": "float", "s": "int", "u": "uint", "c": "complex"}
 
 # The largest distance of an operand from a collective at which a source line is searched.
@@ -114,18 +116,17 @@ def parse_collectives(text: str, mesh: Mapping[str, int]) -> ProgramCollectives:
     try:
         # Files below the folder of the session are shown by their relative paths. The HLO of a
         # program for a single device does not say the number of ranks.
-        uses = collectives_in_hlo(
+        return collectives_in_hlo(
             text.replace(f'"{os.getcwd()}/', '"'), mesh, math.prod(mesh.values())
         )
     except ProgramError as error:
         raise MeasuringError(FailureKind.PROGRAM_ERROR, str(error)) from error
-    return ProgramCollectives(uses=uses, mesh=mesh)
 
 
 def collectives_in_hlo(
     text: str, mesh: Mapping[str, int] | None = None, ranks: int | None = None
-) -> CollectiveUses:
-    """Return the collectives that a step of a program runs, the largest payload first.
+) -> ProgramCollectives:
+    """Return the collectives that a step of a program runs, and the arguments of the program.
 
     Args:
         text: The optimized HLO of the program.
@@ -152,11 +153,32 @@ def collectives_in_hlo(
             raise ProgramError(f"it is for {program_ranks} ranks, expected at most {MAX_RANKS}")
         axes = MeshAxes(mesh or {}, program_ranks)
         uses = _Inventory(module, axes, SourceLines(head)).uses_in(module.entry)
+        return ProgramCollectives(
+            uses=tuple(sorted(uses, key=lambda use: (-use.payload_bytes, use.name, use.source))),
+            mesh=axes.mesh,
+            arguments=_arguments_in(module.computations.get(module.entry, ())),
+        )
     # A number in the text may be too long, an operand may be missing, and a computation may call
     # itself.
     except (LookupError, RecursionError, ValueError) as error:
         raise ProgramError(f"it cannot be read: {str(error)[:100]}") from error
-    return tuple(sorted(uses, key=lambda use: (-use.payload_bytes, use.name, use.source)))
+
+
+def _arguments_in(instructions: Iterable[Instruction]) -> dict[str, int]:
+    """Return the bytes of each argument of a program by its name, in the order of the arguments.
+
+    `instructions` are those of the entry computation. An argument without a name of its own has its
+    number as the name. A parameter is an argument, or holds several arguments: XLA for TPUs passes
+    thousands of arguments as a single parameter.
+    """
+    sizes: dict[str, int] = {}
+    parameters = [line for line in instructions if line.op == "parameter"]
+    for line in sorted(parameters, key=lambda line: int(line.operands[0])):
+        name = "".join(_ARGUMENT_NAME_PATTERN.findall(line.text)[:1]).replace(r"\'", "'")
+        for _, array_bytes in _result_arrays(line):
+            own_name = name if name and name not in sizes else str(len(sizes))
+            sizes[own_name] = min(array_bytes, MAX_PAYLOAD_BYTES)
+    return sizes
 
 
 def mesh_in_stablehlo(stablehlo_text: str) -> dict[str, int]:
@@ -349,10 +371,11 @@ class _Inventory:
 
 
 def _result_arrays(instruction: Instruction) -> list[tuple[str, int]]:
-    """Return (dtype, number of bytes) of each array in the result of a collective.
+    """Return (dtype, number of bytes) of each array in the result of a collective or a parameter.
 
-    `instruction` runs or starts the collective. If its shape lists the operands before the results,
-    as shapes of most instructions that start a collective do, the operands are left out.
+    `instruction` runs or starts the collective, or is the parameter. If its shape lists the
+    operands before the results, as shapes of most instructions that start a collective do, the
+    operands are left out.
     """
     arrays = [
         (
@@ -364,7 +387,7 @@ def _result_arrays(instruction: Instruction) -> list[tuple[str, int]]:
     ]
     if instruction.op == "send":
         return arrays[:1]
-    count = len(instruction.operands)
+    count = 0 if instruction.op in _OPS_WITHOUT_OPERANDS else len(instruction.operands)
     return arrays[count : 2 * count] or arrays
 
 

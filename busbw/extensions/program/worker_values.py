@@ -164,16 +164,20 @@ class Difference:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProgramCollectives:
-    """All collectives of a user's program.
+    """All collectives of a user's program, and its arguments.
 
     Attributes:
         uses: The collectives, the largest payload first.
         mesh: Maps the axis names of the program's mesh to their extents; empty if no mesh is known.
+        arguments: Maps the names of the program's arguments, such as ``params['w1']``, to the bytes
+            of a rank's array, in the order of the arguments. An argument without a name of its own
+            has its number as the name, beginning with 0.
 
     """
 
     uses: CollectiveUses
     mesh: Mapping[str, Count] = field(default_factory=dict)
+    arguments: Mapping[str, Natural] = field(default_factory=dict)
 
 
 Groups: TypeAlias = "tuple[tuple[int, ...], ...]"

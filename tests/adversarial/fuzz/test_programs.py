@@ -43,14 +43,15 @@ _WORDS = (
 def _read(text: str, mesh: dict[str, int]) -> tuple[CollectiveUse, ...]:
     with bounded():
         try:
-            uses = collectives_in_hlo(text, mesh)
+            program = collectives_in_hlo(text, mesh)
         except ProgramError as error:
             assert str(error)
             return ()
-    for use in uses:
+    for use in program.uses:
         assert use.name and use.groups_text and use.times_text
         assert 0 <= use.payload_bytes <= 10**15 and use.hidden_by >= 0
-    return uses
+    assert all(0 <= size <= 10**15 for size in program.arguments.values())
+    return program.uses
 
 
 @fuzzed

@@ -81,6 +81,29 @@ def test_a_changed_collective_of_a_user_program_is_named_with_its_source_line(
     assert outcomes(accepted) == {ID: "CHANGED"}
 
 
+def test_a_changed_user_program_names_the_arguments_whose_bytes_grew(folder: Folder) -> None:
+    argument, grown_argument = "%param.5 = bf16[64,512]", "%param.5 = bf16[512,512]"
+    _program(folder, "fsdp.v6e_2x4", "--update-baselines")
+    (folder.path / "step.txt").write_text(
+        dump("fsdp.tpu7x_2x2x1").replace(argument, grown_argument)
+    )
+    ran = compiled(folder, f"--program={STEP}", exit_code=1)
+    assert outcomes(ran) == {ID: "CHANGED"}
+    assert "argument 2, `rows`: 64.0 KiB -> 512.0 KiB" in ran.text
+    assert "`weights[" not in ran.text
+    # Larger arguments alone are no change.
+    (folder.path / "step.txt").write_text(dump("fsdp.v6e_2x4").replace(argument, grown_argument))
+    assert outcomes(compiled(folder, f"--program={STEP}", exit_code=0)) == {ID: "PASS"}
+    # A baseline from before arguments were stored is compared by its collectives alone.
+    (path,) = folder.path.glob("baselines/compiled/*/8r-2x4/fake.program.all.train-step.json")
+    document = json.loads(path.read_text())
+    assert len(document["entries"][0]["compiled"].pop("arguments")) == 3
+    path.write_text(json.dumps(document))
+    _program(folder, "fsdp.v6e_2x4")
+    old = _program(folder, "fsdp.tpu7x_2x2x1", exit_code=1)
+    assert "`rows`" not in old.text
+
+
 @pytest.mark.parametrize(
     ("then", "outcome", "words"),
     sweep(

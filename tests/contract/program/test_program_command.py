@@ -49,6 +49,17 @@ def test_the_program_command_exits_with_code_1_if_two_programs_differ(
     assert (answer.code, answer.out.splitlines()[-1]) == (code, last)
 
 
+def test_the_program_command_names_the_arguments_whose_bytes_changed(tmp_path: Path) -> None:
+    paths = [tmp_path / "monday.txt", tmp_path / "tuesday.txt"]
+    paths[0].write_text(dump("fsdp.v5e_2x4"))
+    grown = dump("fsdp.v6e_2x4").replace("%param.5 = bf16[64,512]", "%param.5 = bf16[512,512]")
+    paths[1].write_text(grown)
+    answer = asked_here("program", *paths)
+    collective, *arguments = answer.out.splitlines()[-2:]
+    assert collective.startswith("all-gather of bfloat16 2M in groups of 8: ")
+    assert arguments == ["argument 2, `rows`: 64.0 KiB -> 512.0 KiB"]
+
+
 @pytest.mark.parametrize(
     ("sources", "words"),
     [

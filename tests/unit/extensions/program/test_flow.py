@@ -56,7 +56,7 @@ def _runs(main: tuple[str, ...], **computations: tuple[str, ...]) -> list[tuple[
     for name, lines in {**computations, "main": main}.items():
         body = "\n".join(f"  {line}" for line in lines)
         text += f"{'ENTRY ' * (name == 'main')}%{name} (p: f32[8]) -> f32[8] {{\n{body}\n}}\n\n"
-    uses = collectives_in_hlo(text)
+    uses = collectives_in_hlo(text).uses
     return [(use.kind, use.times_text, use.hidden_by) for use in uses]
 
 

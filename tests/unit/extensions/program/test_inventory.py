@@ -109,7 +109,7 @@ EXPECTED: dict[str, set[Row]] = {
 
 
 def recorded(name: str) -> tuple[CollectiveUse, ...]:
-    return collectives_in_hlo(dump(name), mesh_of(name))
+    return collectives_in_hlo(dump(name), mesh_of(name)).uses
 
 
 def make_rows(uses: tuple[CollectiveUse, ...]) -> set[Row]:
@@ -140,6 +140,14 @@ def test_the_list_of_collectives_names_a_source_line_of_the_step_for_every_colle
     assert sources == {"steps.py"}
 
 
+@pytest.mark.parametrize("chip", ["cpu", "v5e_2x4", "tpu7x_2x2x1", "h100"])
+def test_the_arguments_of_a_program_are_listed_in_their_order_with_their_names_and_bytes(
+    chip: str,
+) -> None:
+    arguments = collectives_in_hlo(dump(f"fsdp.{chip}")).arguments
+    assert [*arguments.items()] == [("weights[0]", MIB), ("weights[1]", MIB), ("rows", 64 << 10)]
+
+
 def test_the_list_of_collectives_has_the_algorithm_that_the_compiler_published() -> None:
     scattered, *_ = recorded("fsdp.v5e_2x4")
     assert scattered.algorithm["emitter"] == "AllReduceScatterFusion"
@@ -163,7 +171,7 @@ def _read(
 ) -> tuple[CollectiveUse, ...]:
     body = "\n".join(f"  {line}" for line in lines)
     text = f"{HEAD}{before}ENTRY %main (p: f32[1024]) -> f32[1024] {{\n{body}\n}}\n"
-    return collectives_in_hlo(text, mesh or {"data": 4, "model": 2})
+    return collectives_in_hlo(text, mesh or {"data": 4, "model": 2}).uses
 
 
 @pytest.mark.parametrize(
@@ -435,7 +443,7 @@ source_file="/v/lib/python3.11/site-packages/tensorflow/python/framework/ops.py"
 dimensions={0}, to_apply=%region_0.2, metadata={op_type="X" op_name="XlaReduceScatter"}
 }
 """
-    (use,) = collectives_in_hlo(text)
+    (use,) = collectives_in_hlo(text).uses
     assert (use.name, use.source) == ("reduce-scatter (max) of float32 32K in groups of 4", "")
 
 

@@ -96,7 +96,7 @@ def make_rows(uses: Iterable[CollectiveUse]) -> set[Row]:
 
 def _uses(name: str) -> tuple[CollectiveUse, ...]:
     text = gzip.decompress((LOOPED / f"{name}.hlo.gz").read_bytes()).decode()
-    return collectives_in_hlo(text, {"x": 8})
+    return collectives_in_hlo(text, {"x": 8}).uses
 
 
 @pytest.mark.parametrize("name", HIDDEN)

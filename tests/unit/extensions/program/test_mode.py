@@ -47,7 +47,7 @@ def _dump(folder: Path, *, head: str = "", groups: str = "{}") -> Path:
 def test_the_number_of_ranks_of_a_dump_comes_from_the_file_or_else_from_the_session(
     tmp_path: Path, head: str, groups: str, named_ranks: int | None, ranks: int
 ) -> None:
-    (use,) = mode.read_hlo_file(_dump(tmp_path, head=head, groups=groups), named_ranks)
+    (use,) = mode.read_hlo_file(_dump(tmp_path, head=head, groups=groups), named_ranks).uses
     assert use.ranks == ranks
 
 

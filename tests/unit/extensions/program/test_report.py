@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from busbw.extensions.program.report import collective_differences, collectives_table, traffic_bytes
+from busbw.extensions.program.report import (
+    argument_differences,
+    collective_differences,
+    collectives_table,
+    traffic_bytes,
+)
+from busbw.extensions.program.worker import collectives_in_hlo
 from busbw.extensions.program.worker_values import CollectiveUse
 
 GATHER = CollectiveUse(
@@ -167,3 +173,85 @@ def test_the_note_below_the_table_of_collectives_counts_no_bytes_of_groups_of_on
     assert collectives_table((GRADIENTS, alone)).notes == (
         "a step: 3.0 MiB of payloads, 5.2 MiB over each rank's link in rings",
     )
+
+
+Parameters = tuple[tuple[str, str], ...]
+
+W0, W1, ROWS = ("f32[8,64]", "w[0]"), ("f32[512,1024]", "w[1]"), ("bf16[4]", "rows")
+GROWN = ("f32[4096,1024]", "w[1]")
+GROWN_TEXT = "argument 1, `w[1]`: 2.0 MiB -> 16.0 MiB"
+STEP = ("f32[]", r"state[\'step\']")
+
+
+def _argument_texts(*programs: Parameters) -> list[str]:
+    """Return the differences between two programs, given the shapes and names of their arguments.
+
+    The arguments of a program are in the reverse order in its HLO.
+    """
+    bodies = [
+        "".join(
+            f'  %p{number} = {shape} parameter({number}), metadata={{op_name="{name}"}}\n'
+            for number, (shape, name) in reversed([*enumerate(parameters)])
+        )
+        for parameters in programs
+    ]
+    texts = [f"HloModule m\n\nENTRY %m () -> f32[] {{\n{body}}}\n" for body in bodies]
+    old, new = (collectives_in_hlo(text).arguments for text in texts)
+    differences = [*argument_differences(old, new)]
+    assert not any(difference.fails for difference in differences)
+    return [difference.text for difference in differences]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "texts"),
+    [
+        ((W0, W1, ROWS), (W0, W1, ROWS), []),
+        ((W0, W1, ROWS), (W0, GROWN, ROWS), [GROWN_TEXT]),
+        ((W0, GROWN), (W0, W1), ["argument 1, `w[1]`: 16.0 MiB -> 2.0 MiB"]),
+        (
+            (ROWS, W1),
+            (("bf16[8]", "rows"), GROWN),
+            ["argument 0, `rows`: 8 bytes -> 16 bytes", GROWN_TEXT],
+        ),
+        # An argument that was added or removed moves the arguments behind it.
+        ((W0, ROWS), (W0, STEP, ROWS), ["argument 1, `state['step']`: none -> 4 bytes"]),
+        ((W0, STEP, ROWS), (W0, ROWS), ["argument 1, `state['step']`: 4 bytes -> none"]),
+        (
+            (W0, ROWS),
+            (W0, STEP),
+            ["argument 1, `rows`: 8 bytes -> 4 bytes"],
+        ),
+        # Only the name differs, or the compiler lost the name.
+        ((W0, W1, ROWS), (("f32[8,64]", "first"), GROWN, ("bf16[4]", "batch")), [GROWN_TEXT]),
+        ((W0, W1), (W0, ("f32[4096,1024]", "jit(step)/while")), [GROWN_TEXT]),
+        # Too little to see in MiB.
+        (
+            (("f32[262144]", "w"),),
+            (("f32[262145]", "w"),),
+            ["argument 0, `w`: 1048576 bytes -> 1048580 bytes"],
+        ),
+        # Arguments without a name, with the same name, and in a tuple are compared by number.
+        (
+            (("f32[8]", ""), ("f32[8]", "")),
+            (("f32[8]", ""), ("f32[16]", "")),
+            ["argument 1: 32 bytes -> 64 bytes"],
+        ),
+        (
+            (("f32[8]", "x"), ("f32[8]", "x")),
+            (("f32[16]", "x"), ("f32[8]", "x")),
+            ["argument 0, `x`: 32 bytes -> 64 bytes"],
+        ),
+        (
+            (("(s4[8]{0}, pred[], /*index=2*/f32[8]{0:T(8)})", ""),),
+            (("(s4[8]{0}, pred[], /*index=2*/f32[16]{0:T(8)})", ""),),
+            ["argument 2: 32 bytes -> 64 bytes"],
+        ),
+        # A stored program from before arguments were stored.
+        ((), (W0, W1), []),
+        ((W0, W1), (), []),
+    ],
+)
+def test_the_arguments_of_a_program_whose_bytes_changed_are_named_with_both_numbers_of_bytes(
+    before: Parameters, after: Parameters, texts: list[str]
+) -> None:
+    assert _argument_texts(before, after) == texts
