@@ -51,5 +51,5 @@ def test_the_documentation_of_programs_shows_the_collectives_of_its_example_prog
 ) -> None:
     monkeypatch.chdir(ROOT)
     words = ["program", "examples/dense_step.py:dense_step", "--ranks=4"]
-    shown = read_outputs(ROOT / "docs" / "programs.md")[" ".join(["busbw", *words])]
-    assert unprinted(shown, asked_here(*words).out) == []
+    lines = read_outputs(ROOT / "docs" / "programs.md")[" ".join(["busbw", *words])]
+    assert unprinted(lines, asked_here(*words).out) == []

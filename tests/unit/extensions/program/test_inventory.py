@@ -238,8 +238,8 @@ def test_equal_collectives_in_two_branches_are_counted_at_most_once(
 
 
 def test_a_collective_in_the_condition_of_a_loop_runs_once_more_than_the_loop_has_turns() -> None:
-    known = 'backend_config={"known_trip_count":{"n":"3"}}'
-    loop = f"%w = (s32[], f32[1024]{{0}}) while(%t), condition=%inner, body=%b, {known}"
+    count = 'backend_config={"known_trip_count":{"n":"3"}}'
+    loop = f"%w = (s32[], f32[1024]{{0}}) while(%t), condition=%inner, body=%b, {count}"
     (use,) = _read(loop, before=LOOP)
     assert use.times_text == "4 per step"
 

@@ -8,7 +8,6 @@ from typing import Any, cast
 import pytest
 
 from busbw.driver.schedules import Side
-from busbw.driver.transport import Request
 from busbw.extensions.soak.mode import SoakRunner, amount_text, no_corruption_text
 from busbw.extensions.soak.worker_comparison import Tally
 from busbw.model.case import Case
@@ -44,7 +43,7 @@ def test_the_case_that_was_soaked_for_the_shortest_time_has_the_next_turn_of_a_s
     soaked_s = {case(1024): 2.5, case(2048): 1.0}
     order: list[Case] = []
 
-    def ask(request: Request[Tally], *_: Any) -> Tally:
+    def ask(request: Any, *_: Any) -> Tally:
         """Answer as a worker would that ends after five turns."""
         order.append(cast(Case, request.values["case"]))
         group.has_ended = len(order) == 5
