@@ -35,7 +35,7 @@ from busbw.extensions.stragglers.result import (
     UnreachableComponent,
 )
 from busbw.extensions.stragglers.search import MAX_HOSTS_IN_PAIRS, MIN_HOSTS, HostSearch
-from busbw.extensions.stragglers.statistics import find_slow_chips
+from busbw.extensions.stragglers.statistics import find_deviating_chips
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.case import GridOptions
 from busbw.model.launch import Plan
@@ -134,13 +134,16 @@ def run(options: argparse.Namespace) -> int:
         result = _search_hosts_and_chips(options)
     print(f"{plural(len(result.hosts), 'host')}, {plural(result.rounds, 'round')}", "", sep="\n")
     print(*render("text", result.ratio_table()), "", *result.sentences(), sep="\n")
-    document = {
-        "document": "busbw find-slow",
-        "version": wire.DOCUMENT_VERSION,
-        **wire.to_json(result),
-    }
     texts = {
-        options.results: json.dumps(document, indent=1) + "\n",
+        options.results: json.dumps(
+            {
+                "document": "busbw find-slow",
+                "version": wire.DOCUMENT_VERSION,
+                **wire.to_json(result),
+            },
+            indent=1,
+        )
+        + "\n",
         options.write_good: "\n".join([*result.good_hosts, ""]),
     }
     for path in texts.keys() - {None}:
@@ -181,10 +184,10 @@ def _search_hosts_and_chips(options: argparse.Namespace) -> SearchResult:
 def _add_confirmed_slow_chips(
     result: SearchResult, groups: GroupMeasurer, payload_bytes: int, min_loss: float
 ) -> SearchResult:
-    """Return `result` with the chips, and links between chips, that are slow in two launches.
+    """Return `result` with the chips and their links that are slow or fast in two launches.
 
     A chip can be slow in a single launch by chance, so a second launch follows if the first launch
-    shows a slow chip. Hosts that `result` lists as unreachable are not measured.
+    shows a slow or fast chip. Hosts that `result` lists as unreachable are not measured.
 
     Args:
         result: The result of the search for slow hosts and links between hosts.
@@ -200,12 +203,12 @@ def _add_confirmed_slow_chips(
     unreachable = {group.hosts for group in result.unreachable}
     hosts = tuple(host for host in result.hosts if (host,) not in unreachable)
     chips, reason = groups.measure_chips(hosts, payload_bytes)
-    slow, losses = find_slow_chips(chips, hosts, min_loss, CHIPS_FALSE_ALARM_RISK)
-    if slow:
+    deviating, losses = find_deviating_chips(chips, hosts, min_loss, CHIPS_FALSE_ALARM_RISK)
+    if deviating:
         chips, reason = groups.measure_chips(hosts, payload_bytes)
-        again, _ = find_slow_chips(chips, hosts, min_loss, CHIPS_FALSE_ALARM_RISK)
-        names = {(chip.name, chip.quantity) for chip in again}
-        slow = [chip for chip in slow if (chip.name, chip.quantity) in names]
+        again, _ = find_deviating_chips(chips, hosts, min_loss, CHIPS_FALSE_ALARM_RISK)
+        names = {(chip.name, chip.quantity, chip.ratio > 1) for chip in again}
+        deviating = [c for c in deviating if (c.name, c.quantity, c.ratio > 1) in names]
     if not result.times and (reason or not losses):
         raise HostError(reason or "expected 3 chips or more, to tell a slow one")
     # If several processes did not answer, they may all have waited for another process.
@@ -213,7 +216,8 @@ def _add_confirmed_slow_chips(
     return replace(
         result,
         rounds=groups.rounds,
-        slow=(*result.slow, *slow),
+        slow=(*result.slow, *(chip for chip in deviating if chip.ratio > 1)),
+        fast=(*result.fast, *(chip for chip in deviating if chip.ratio < 1)),
         unreachable=(
             *result.unreachable,
             *(UnreachableComponent(name=f"host {h}", hosts=(h,), reason=reason) for h in lost),

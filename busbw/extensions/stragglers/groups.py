@@ -7,6 +7,7 @@ answering hosts.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -50,6 +51,9 @@ CHIPS_NOT_SUPPORTED = "only JAX measures single chips"
 # A host is unreachable after it has failed with this many hosts that answer. The search ends after
 # this many successive rounds without an answering host.
 _MIN_FAILED_PARTNERS, _MAX_SILENT_ROUNDS = 2, 3
+# The usual number of hosts in a group of more than two hosts, and the fewest groups in a round, for
+# which groups may be smaller.
+_GROUP_SIZE, _MIN_GROUPS = 16, 8
 
 
 @dataclass(kw_only=True)
@@ -280,3 +284,33 @@ class Liveness:
 def sorted_pair(first: str, second: str) -> HostGroup:
     """Return the group of two hosts, whose names are sorted."""
     return (min(first, second), max(first, second))
+
+
+def rounds_of_pairs(hosts: Sequence[str]) -> tuple[Round, ...]:
+    """Return rounds in which every two hosts are measured together once.
+
+    An even number n of hosts needs n - 1 rounds, and an odd number n needs n rounds, in each of
+    which a host has no partner (the circle method, which colors the edges of a complete graph).
+    """
+    # The empty name stands for no host.
+    circle = [*hosts, *([""] if len(hosts) % 2 else [])]
+    rounds = []
+    for _ in range(len(circle) - 1):
+        facing = zip(circle[: len(circle) // 2], reversed(circle))
+        rounds.append(tuple(sorted_pair(a, b) for a, b in facing if a and b))
+        circle[1:] = [circle[-1], *circle[1:-1]]
+    return tuple(rounds)
+
+
+def rounds_of_groups(hosts: Sequence[str], rng: random.Random) -> tuple[Round, ...]:
+    """Return rounds that divide all hosts at random into groups of about the same size.
+
+    A round has 8 groups or more, with 18 hosts or fewer in each group. The number of rounds grows
+    with the logarithm of the number of hosts.
+    """
+    groups = len(hosts) // min(_GROUP_SIZE, len(hosts) // _MIN_GROUPS)
+    rounds = math.ceil(math.log2(len(hosts))) - 2
+    orders = [rng.sample(hosts, len(hosts)) for _ in range(rounds)]
+    return tuple(
+        tuple(tuple(sorted(order[first::groups])) for first in range(groups)) for order in orders
+    )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from busbw.extensions.stragglers.groups import CHIPS_NOT_SUPPORTED
 from busbw.extensions.stragglers.statistics import MeasuredComponent, Racks
-from busbw.model.words import Outcome
+from busbw.model.words import Outcome, plural, shorten_list
 from busbw.report.table import Column, Table, make_rows
 from busbw.session.state import JudgedSession, MeasuredSession
 
@@ -30,10 +30,12 @@ def notes_of(judged_session: JudgedSession) -> Iterator[str]:
         yield "which host or link is slow: busbw find-slow, with --hosts or --cluster as here"
 
 
-# The largest chance that a healthy cluster is reported to have a slow host, link or chip. The
-# search for hosts and links may use half of the chance, and the search for chips the other half.
+# The largest chance that a healthy cluster is reported. The search for slow hosts and links may use
+# half of the chance, and the searches for fast pairs of hosts and for chips a quarter each.
 FALSE_ALARM_RISK = 0.01
-PAIRS_FALSE_ALARM_RISK, CHIPS_FALSE_ALARM_RISK = 0.5 * FALSE_ALARM_RISK, 0.5 * FALSE_ALARM_RISK
+PAIRS_FALSE_ALARM_RISK, FAST_PAIRS_FALSE_ALARM_RISK, CHIPS_FALSE_ALARM_RISK = (
+    fraction * FALSE_ALARM_RISK for fraction in (0.5, 0.25, 0.25)
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,11 +62,15 @@ class SearchResult:
         hosts: The names of all hosts.
         rounds: The number of rounds of launches.
         slow: The slow hosts, links and chips, the slowest first.
+        fast: For each quantity, the fastest link if it is far faster than most links, and chips
+            that are far faster than most chips. Then half of the hosts or more may be slow.
         cleared: The hosts and links that looked slow in the first rounds, and are not slow.
         unreachable: The unreachable hosts, and the links that gave no time.
         undecided: The names of hosts and links whose tests did not end.
         racks: Sets of hosts with slow connections between the sets, by quantity.
-        detectable: The smallest loss that the search detects, by quantity; 0.15 is 15 %.
+        detectable: The smallest loss that the search detects in any host or chip, if fewer than
+            half of the hosts have the loss, by quantity; 0.15 is 15 %. Links between hosts have
+            quantities of their own, such as ``all-reduce 16M of a link``.
         ratios: The time of each host divided by the median of all hosts, by quantity and host.
         links_measured: Whether hosts were measured in pairs, and not in groups.
         times: The seconds of the pairs or groups of the first rounds, by the names of the hosts
@@ -76,6 +82,7 @@ class SearchResult:
     hosts: tuple[str, ...]
     rounds: int = 0
     slow: tuple[MeasuredComponent, ...] = ()
+    fast: tuple[MeasuredComponent, ...] = ()
     cleared: tuple[MeasuredComponent, ...] = ()
     unreachable: tuple[UnreachableComponent, ...] = ()
     undecided: tuple[str, ...] = ()
@@ -96,10 +103,11 @@ class SearchResult:
     def is_healthy(self) -> bool:
         """Whether nothing is slow or unreachable, and everything was measured and decided.
 
-        Chips need not be measured if the framework cannot measure single chips.
+        Hosts that are far faster than most are a reason to doubt most hosts. Chips need not be
+        measured if the framework cannot measure single chips.
         """
         is_measured = self.unmeasured in ("", CHIPS_NOT_SUPPORTED)
-        return is_measured and not (self.is_slow or self.undecided)
+        return is_measured and not (self.is_slow or self.fast or self.undecided)
 
     @property
     def good_hosts(self) -> list[str]:
@@ -108,15 +116,24 @@ class SearchResult:
         Left out are the host of each slow or unreachable host or chip, and the second host of each
         slow or unreachable link.
         """
-        bad = {slow.hosts[-1] for slow in self.slow}
-        bad |= {silent.hosts[-1] for silent in self.unreachable}
+        bad = {slow.hosts[-1] for slow in self.slow} | {
+            silent.hosts[-1] for silent in self.unreachable
+        }
         return [host for host in self.hosts if host not in bad]
 
     def sentences(self) -> Iterator[str]:
         """Yield the sentences of the result for the user, the slow parts first."""
-        for slow in self.slow:
-            text = f"{slow.quantity} takes {slow.ratio:.2f}x the median of the others"
-            yield f"SLOW {slow.name}: {text} (p <= {slow.p:.1g})"
+        for tested in (*self.slow, *self.fast):
+            word, reason = (
+                ("SLOW", "")
+                if tested.ratio > 1
+                else (
+                    "FAST",
+                    ": the hosts fall into two groups, and half of the hosts or more may be slow",
+                )
+            )
+            text = f"{tested.quantity} takes {tested.ratio:.2f}x the median of the others"
+            yield f"{word} {tested.name}: {text} (p <= {tested.p:.1g}){reason}"
         for silent in self.unreachable:
             yield f"{silent.name}: no answer: {silent.reason}"
         for quantity, racks in self.racks.items():
@@ -128,18 +145,28 @@ class SearchResult:
             yield text
         for cleared in self.cleared:
             text = f"{cleared.quantity} takes {cleared.ratio:.2f}x the median of its control pairs"
-            yield f"cleared {cleared.name}: {text}, which is within the noise"
+            yield (
+                f"cleared {cleared.name}: {text} in {plural(cleared.rounds, 'round')}, which is "
+                f"within the noise ({', '.join(shorten_list(cleared.control_pairs, 3, 'pair'))})"
+            )
         if self.unmeasured:
             yield f"single chips were not measured: {self.unmeasured}"
         for name in self.undecided:
             yield f"{name}: undecided; run busbw find-slow again"
         if not self.is_slow:
-            losses = ", ".join(f"{100 * v:.0f} % in {name}" for name, v in self.detectable.items())
+            # Relative to a fast link or chip, most others may have lost (1 / ratio - 1).
+            losses = ", ".join(
+                f"{100 * loss:.0f} % in {name}"
+                for name, loss in {
+                    **self.detectable,
+                    **{fast.quantity: 1 / fast.ratio - 1 for fast in self.fast},
+                }.items()
+            )
             word = "is slow" if self.is_healthy else "is known to be slow"
             yield (
                 f"no host, link or chip {word}: a loss of {losses or '(nothing was measured)'} "
-                "would have been found; at most 1 healthy cluster in "
-                f"{1 / FALSE_ALARM_RISK:g} is reported"
+                "would have been found in fewer than half of the hosts; at most 1 healthy cluster "
+                f"in {1 / FALSE_ALARM_RISK:g} is reported"
             )
         if not self.links_measured:
             yield "links were not measured, because hosts were measured in groups: use --pairs"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import random
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,17 +16,21 @@ from dataclasses import dataclass, field, replace
 from busbw.extensions.stragglers.groups import (
     HostGroup,
     Liveness,
-    Round,
     TimesByQuantity,
+    rounds_of_groups,
+    rounds_of_pairs,
     sorted_pair,
 )
 from busbw.extensions.stragglers.result import (
+    FAST_PAIRS_FALSE_ALARM_RISK,
     PAIRS_FALSE_ALARM_RISK,
     SearchResult,
     UnreachableComponent,
 )
 from busbw.extensions.stragglers.statistics import (
+    MIN_GROUP_LOSS,
     ExcessFit,
+    MeasuredComponent,
     Racks,
     SequentialTest,
     detectable_loss,
@@ -38,12 +41,12 @@ from busbw.extensions.stragglers.statistics import (
 
 # A host (a group of a single host) or a link (a pair), and the quantity in which it may be slow.
 Candidate = tuple[HostGroup, str]
+# The logarithms of the times of control pairs: for each quantity, a mapping for each round.
+LogTimes = dict[str, list[dict[HostGroup, float]]]
 
-# Among fewer hosts a slow host cannot be told from a slow link.
-MIN_HOSTS = 4
-# The most hosts that are measured in pairs; the usual number of hosts in the groups in which more
-# hosts are measured; and the fewest groups, for which groups may be smaller.
-MAX_HOSTS_IN_PAIRS, _GROUP_SIZE, _MIN_GROUPS = 32, 16, 8
+# Among fewer hosts a slow host cannot be told from a slow link. At most MAX_HOSTS_IN_PAIRS hosts
+# are measured in pairs, and more hosts in larger groups.
+MIN_HOSTS, MAX_HOSTS_IN_PAIRS = 4, 32
 # A link is a candidate above this many standard deviations of the noise. At most this many links
 # are tested.
 _MIN_LINK_STDDEVS, _MAX_LINK_CANDIDATES = 2.0, 8
@@ -55,8 +58,9 @@ _MIN_TEST_ROUNDS, _MAX_TEST_ROUNDS, _MAX_TEST_ROUNDS_FACTOR = 4, 40, 3
 _MAX_IDLE_ROUNDS = 4
 # How often a pair without a time is measured again if both hosts answer other hosts.
 _REPETITIONS = 2
-# The smallest loss between racks that is reported, and how often a pair is measured by itself.
-_MIN_RACK_LOSS, _SINGLE_PAIR_ROUNDS = 0.2, 5
+# How often a pair is measured by itself to compare racks. A pair seems fast below the usual time by
+# _MIN_FAST_STDDEVS standard deviations of the noise, as hardly any pair of a healthy cluster does.
+_SINGLE_PAIR_ROUNDS, _MIN_FAST_STDDEVS = 5, 4.0
 
 
 @dataclass
@@ -96,15 +100,17 @@ class HostSearch:
             for quantity in next(iter(times.values()))
         }
         tests, controls = self._test_candidates(self._choose_candidates(fits, len(rounds)))
-        slow = [test.describe() for test in tests if test.is_slow]
-        cleared = [test.describe() for test in tests if not (test.is_slow or test.is_open)]
+        slow = [test.describe() for test in tests if test.is_confirmed]
+        cleared = [test.describe() for test in tests if not (test.is_confirmed or test.is_open)]
         racks = {name: self._measure_single_pairs(name, far) for name, far in self._racks.items()}
+        fast = [] if slow else self._find_fast_links(fits, controls)
         unreachable = self.liveness.unreachable
         silent: list[HostGroup] = [(host,) for host in unreachable]
         silent += filter(unreachable.isdisjoint, self._failed_pairs)
         return SearchResult(
             hosts=tuple(self.liveness.hosts),
             slow=tuple(sorted(slow, key=lambda finding: -finding.ratio)),
+            fast=tuple(fast),
             cleared=tuple(cleared),
             unreachable=tuple(
                 UnreachableComponent(
@@ -114,9 +120,9 @@ class HostSearch:
             ),
             undecided=tuple(map(_group_name, self._undecided_groups(tests))),
             racks=racks,
-            detectable={name: detectable_loss(c, self.min_loss) for name, c in controls.items()},
+            detectable=self._detectable_losses(fits, slow, cleared, controls),
             ratios={
-                quantity: {host: math.exp(log) for host, log in fit.host_excesses.items()}
+                quantity: {host: math.exp(log) for (host,), log in fit.host_excesses.items()}
                 for quantity, fit in fits.items()
             },
             links_measured=self.in_pairs,
@@ -152,7 +158,7 @@ class HostSearch:
         if not self.in_pairs:
             return fit_groups(times_s)
         pairs = {group: time_s for measured in times_s for group, time_s in measured.items()}
-        racks = find_racks(pairs, _MIN_RACK_LOSS)
+        racks = find_racks(pairs, MIN_GROUP_LOSS)
         if racks is not None and len(racks.host_groups[1]) == 1:
             self._slow_host_count = max(self._slow_host_count, len(racks.host_groups) - 1)
             return fit_pairs(pairs, racks.host_groups[0])
@@ -177,7 +183,9 @@ class HostSearch:
             noise = max(min_excess, _MIN_LINK_STDDEVS * fit.log_time_stddev)
             # The excess of a host is the median of several times.
             limit = max(min_excess / 2, noise / math.sqrt(round_count))
-            hosts |= {((h,), quantity): log for h, log in fit.host_excesses.items() if log > limit}
+            hosts |= {
+                (host, quantity): log for host, log in fit.host_excesses.items() if log > limit
+            }
             links |= {
                 (link, quantity): log for link, log in fit.link_excesses.items() if log > noise
             }
@@ -188,12 +196,16 @@ class HostSearch:
         ]
 
     def _test_candidates(
-        self, candidates: Sequence[Candidate]
-    ) -> tuple[list[SequentialTest], dict[str, list[list[float]]]]:
+        self,
+        candidates: Sequence[Candidate],
+        direction: int = 1,
+        false_alarm_probability: float = PAIRS_FALSE_ALARM_RISK,
+    ) -> tuple[list[SequentialTest], LogTimes]:
         """Test each candidate in further rounds, in which control pairs are measured, too.
 
-        Returns the tests, and the logarithms of the times of the control pairs: by quantity, a list
-        for each round. Without a candidate a few rounds of control pairs are measured.
+        The tests are whether the candidates are slow or, with the `direction` -1, fast, and share
+        the `false_alarm_probability`. Returns the tests, and the times of the control pairs.
+        Without a candidate a few rounds of control pairs are measured.
         """
         tests = [
             SequentialTest(
@@ -201,11 +213,12 @@ class HostSearch:
                 hosts=group,
                 quantity=quantity,
                 min_loss=self.min_loss,
-                false_alarm_probability=PAIRS_FALSE_ALARM_RISK / len(candidates),
+                direction=direction,
+                false_alarm_probability=false_alarm_probability / len(candidates),
             )
             for group, quantity in candidates
         ]
-        logs: dict[str, list[list[float]]] = {}
+        logs: LogTimes = {}
         idle = 0
         for number in range(_MAX_TEST_ROUNDS_FACTOR * _MAX_TEST_ROUNDS):
             counts = {test.hosts: len(test.excesses) for test in tests}
@@ -217,16 +230,70 @@ class HostSearch:
                 sorted(pending, key=lambda g: counts[g]), tests
             )
             times = self.liveness.measure_round([*pairs.values(), *controls])
-            measured = [times[group] for group in controls if group in times]
+            measured = {group: times[group] for group in controls if group in times}
             is_idle = not measured or not any(group in times for group in pairs.values())
             idle = idle + bool(pending) if is_idle else 0
-            for quantity in measured[0] if measured else ():
-                logs.setdefault(quantity, []).append([math.log(s[quantity]) for s in measured])
+            for quantity in next(iter(measured.values()), ()):
+                logs.setdefault(quantity, []).append(
+                    {group: math.log(times_s[quantity]) for group, times_s in measured.items()}
+                )
             for test in tests:
                 if measured and pairs.get(test.hosts) in times:
                     log = math.log(times[pairs[test.hosts]][test.quantity])
-                    test.add_round(log - statistics.median(logs[test.quantity][-1]))
+                    test.add_round(
+                        log - statistics.median(logs[test.quantity][-1].values()), measured
+                    )
         return tests, logs
+
+    def _find_fast_links(
+        self, fits: Mapping[str, ExcessFit], control_logs: LogTimes
+    ) -> list[MeasuredComponent]:
+        """Return for each quantity the fastest link, if it is far faster than most links.
+
+        If half of the hosts or more are slow, most links are slow, so that links of the other hosts
+        seem fast. But if every host has a fast link, no host is slow. For hosts that were measured
+        in groups, the links are those of the control pairs.
+        """
+        candidates: list[Candidate] = []
+        for quantity, logs in control_logs.items():
+            times_s = {pair: math.exp(log) for by_pair in logs for pair, log in by_pair.items()}
+            fit = fits[quantity] if self.in_pairs else fit_pairs(times_s)
+            limit = max(math.log1p(MIN_GROUP_LOSS), _MIN_FAST_STDDEVS * fit.log_time_stddev)
+            fast = [link for link, excess in fit.link_excesses.items() if excess < -limit]
+            if 0 < len({*itertools.chain(*fast)}) < len(self.liveness.reachable):
+                candidates.append((min(fast, key=fit.link_excesses.__getitem__), quantity))
+        tests = (
+            self._test_candidates(candidates, -1, FAST_PAIRS_FALSE_ALARM_RISK)[0]
+            if candidates
+            else []
+        )
+        return [test.describe() for test in tests if test.is_confirmed]
+
+    def _detectable_losses(
+        self,
+        fits: Mapping[str, ExcessFit],
+        slow: Sequence[MeasuredComponent],
+        cleared: Sequence[MeasuredComponent],
+        control_logs: LogTimes,
+    ) -> dict[str, float]:
+        """Return the smallest loss that the search finds in any host, and in any link, by quantity.
+
+        The noise of the control pairs can hide a loss. A `cleared` host or link can have a ratio
+        that is `min_loss` above the ratio of its test. A host or link without a test can have the
+        loss that its first rounds show. Hosts and links in `slow` do not count.
+        """
+        ratios = {(group.hosts, group.quantity): 1.0 for group in slow} | {
+            (group.hosts, group.quantity): group.ratio * (1 + self.min_loss) for group in cleared
+        }
+        losses: dict[str, float] = {}
+        for quantity, logs in control_logs.items():
+            least = detectable_loss([[*by_pair.values()] for by_pair in logs], self.min_loss)
+            fit = fits[quantity]
+            for group, excess in {**fit.host_excesses, **fit.link_excesses}.items():
+                name = quantity if len(group) == 1 else f"{quantity} of a link"
+                ratio = ratios.get((group, quantity), math.exp(excess))
+                losses[name] = max(losses.get(name, least), ratio - 1)
+        return losses
 
     def _choose_test_pairs(
         self, candidates: Sequence[HostGroup], tests: Sequence[SequentialTest]
@@ -242,7 +309,7 @@ class HostSearch:
             The pair of each candidate that has a pair, and the control pairs.
 
         """
-        slow = {test.hosts for test in tests if test.is_slow}
+        slow = {test.hosts for test in tests if test.is_confirmed}
         excluded = {group[0] for group in (*candidates, *slow) if len(group) == 1}
         free = [host for host in self.liveness.reachable if host not in excluded]
         self.liveness.rng.shuffle(free)
@@ -270,7 +337,7 @@ class HostSearch:
         explains its slow links. A link also waits for the open tests of its hosts.
         """
         host_tests = [test for test in tests if len(test.hosts) == 1]
-        slow = {test.hosts[0] for test in host_tests if test.is_slow}
+        slow = {test.hosts[0] for test in host_tests if test.is_confirmed}
         unhealthy = slow | {test.hosts[0] for test in host_tests if test.is_open}
         pending = dict.fromkeys(test.hosts for test in tests if test.is_open)
         return [
@@ -316,33 +383,3 @@ def _largest_excesses(excesses: Mapping[Candidate, float], max_groups: int) -> l
     ordered = sorted(excesses, key=lambda candidate: -excesses[candidate])
     groups = list(dict.fromkeys(group for group, _ in ordered))[:max_groups]
     return [candidate for candidate in ordered if candidate[0] in groups]
-
-
-def rounds_of_pairs(hosts: Sequence[str]) -> tuple[Round, ...]:
-    """Return rounds in which every two hosts are measured together once.
-
-    An even number n of hosts needs n - 1 rounds, and an odd number n needs n rounds, in each of
-    which a host has no partner (the circle method, which colors the edges of a complete graph).
-    """
-    # The empty name stands for no host.
-    circle = [*hosts, *([""] if len(hosts) % 2 else [])]
-    rounds = []
-    for _ in range(len(circle) - 1):
-        facing = zip(circle[: len(circle) // 2], reversed(circle))
-        rounds.append(tuple(sorted_pair(a, b) for a, b in facing if a and b))
-        circle[1:] = [circle[-1], *circle[1:-1]]
-    return tuple(rounds)
-
-
-def rounds_of_groups(hosts: Sequence[str], rng: random.Random) -> tuple[Round, ...]:
-    """Return rounds that divide all hosts at random into groups of about the same size.
-
-    A round has 8 groups or more, with 18 hosts or fewer in each group. The number of rounds grows
-    with the logarithm of the number of hosts.
-    """
-    groups = len(hosts) // min(_GROUP_SIZE, len(hosts) // _MIN_GROUPS)
-    rounds = math.ceil(math.log2(len(hosts))) - 2
-    orders = [rng.sample(hosts, len(hosts)) for _ in range(rounds)]
-    return tuple(
-        tuple(tuple(sorted(order[first::groups])) for first in range(groups)) for order in orders
-    )

@@ -11,7 +11,9 @@ probability ratio test (1945) compares the probabilities 1/2 and SLOWER_FRACTION
 "slow", which is wrong with a probability of at most `false_alarm_probability`, or with "not slow".
 
 The same test decides which chips compute or copy more slowly than others, and which links between
-chips are slow: in each round every chip is compared with the median of all chips.
+chips are slow: in each round every chip is compared with the median of all chips. With the opposite
+direction, the test decides whether pairs or chips are faster: if half of the hosts or more are
+slow, the median is the time of slow hosts, and the other hosts seem fast.
 """
 
 from __future__ import annotations
@@ -36,9 +38,12 @@ class MeasuredComponent:
         name: The name of the component in sentences, such as ``host a`` or ``link a - b``.
         hosts: The host, or the two hosts of a link.
         quantity: The quantity in which the component seemed slow.
-        ratio: The time of the component divided by the time of healthy components.
-        p: An upper limit of the probability that a healthy component seems so slow (Ville's
-            inequality).
+        ratio: The time of the component divided by the median time of the others.
+        p: An upper limit of the probability that a component like the others seems so slow or so
+            fast (Ville's inequality).
+        rounds: The number of rounds of the test.
+        control_pairs: The names of the pairs with which the component was compared, such as
+            ``b - c``; empty for a chip, which is compared with all chips.
 
     """
 
@@ -47,6 +52,8 @@ class MeasuredComponent:
     quantity: str
     ratio: float
     p: float
+    rounds: int
+    control_pairs: tuple[str, ...]
 
 
 # The fraction of rounds in which a slow candidate is slower than its control pairs, and the
@@ -65,9 +72,12 @@ class SequentialTest:
         min_loss: The smallest loss that counts as slow; 0.05 is 5 %.
         false_alarm_probability: The largest acceptable probability that the test ends with "slow"
             for a healthy candidate.
+        direction: 1 to test whether the candidate is slower than others, -1 whether it is faster.
+        control_pairs: The control pairs of the rounds so far, each pair once.
         excesses: For each round, the logarithm of the candidate's time divided by the median time
             of the control pairs.
-        evidence: The logarithm of the likelihood ratio of slow to healthy after the rounds so far.
+        evidence: The logarithm of the likelihood ratio of slow (or fast) to healthy after the
+            rounds so far.
 
     """
 
@@ -76,28 +86,32 @@ class SequentialTest:
     quantity: str
     min_loss: float
     false_alarm_probability: float
+    direction: int = 1
+    control_pairs: dict[HostGroup, None] = field(default_factory=dict)
     excesses: list[float] = field(default_factory=list)
     evidence: float = 0.0
 
-    def add_round(self, excess: float) -> None:
+    def add_round(self, excess: float, control_pairs: Iterable[HostGroup] = ()) -> None:
         """Append the `excess` of a round, and change `evidence`, unless the test has ended.
 
-        An excess above log(1 + `min_loss`) adds to the evidence, another excess reduces it.
+        An excess above log(1 + `min_loss`) in the `direction` of the test adds to the evidence,
+        another excess reduces the evidence. The excess is relative to the `control_pairs`.
         """
         if self.is_open:
             self.excesses.append(excess)
-            is_slower = excess > math.log1p(self.min_loss)
+            self.control_pairs |= dict.fromkeys(control_pairs)
+            is_slower = self.direction * excess > math.log1p(self.min_loss)
             self.evidence += math.log((SLOWER_FRACTION if is_slower else 1 - SLOWER_FRACTION) / 0.5)
 
     @property
-    def is_slow(self) -> bool:
-        """Whether the candidate is slow according to the rounds so far."""
+    def is_confirmed(self) -> bool:
+        """Whether the candidate is slow (or fast) according to the rounds so far."""
         return self.evidence >= math.log((1 - MISS_PROBABILITY) / self.false_alarm_probability)
 
     @property
     def is_open(self) -> bool:
         """Whether the test needs more rounds."""
-        return not self.is_slow and self.evidence > math.log(MISS_PROBABILITY)
+        return not self.is_confirmed and self.evidence > math.log(MISS_PROBABILITY)
 
     def describe(self) -> MeasuredComponent:
         """Return the candidate with the result of at least one round."""
@@ -107,6 +121,8 @@ class SequentialTest:
             quantity=self.quantity,
             ratio=math.exp(statistics.median(self.excesses)),
             p=min(1.0, math.exp(-self.evidence)),
+            rounds=len(self.excesses),
+            control_pairs=tuple(map(" - ".join, self.control_pairs)),
         )
 
 
@@ -143,7 +159,7 @@ class ExcessFit:
     An excess is the logarithm of a time divided by the usual time.
 
     Attributes:
-        host_excesses: The excess of each host.
+        host_excesses: The excess of each host, by the group of the host alone.
         link_excesses: The excess of each link, after subtracting the larger excess of its two hosts
             if that excess is positive; empty if hosts were measured in larger groups.
         log_time_stddev: The noise: the standard deviation of `link_excesses` or, if hosts were
@@ -151,7 +167,7 @@ class ExcessFit:
 
     """
 
-    host_excesses: Mapping[str, float]
+    host_excesses: Mapping[HostGroup, float]
     link_excesses: Mapping[HostGroup, float]
     log_time_stddev: float
 
@@ -186,7 +202,9 @@ def fit_pairs(times_s: Mapping[HostGroup, float], healthy_hosts: Collection[str]
         for first, second in times_s
     }
     return ExcessFit(
-        host_excesses=hosts, link_excesses=links, log_time_stddev=robust_stddev(links.values())
+        host_excesses={tuple([host]): excess for host, excess in hosts.items()},
+        link_excesses=links,
+        log_time_stddev=robust_stddev(links.values()),
     )
 
 
@@ -204,7 +222,9 @@ def fit_groups(rounds: Iterable[Mapping[HostGroup, float]]) -> ExcessFit:
             noise.append(math.log(time_s) - level)
             for host in group:
                 excesses[host].append(noise[-1])
-    hosts = {host: statistics.median_low(logs) for host, logs in excesses.items()}
+    hosts: dict[HostGroup, float] = {
+        (host,): statistics.median_low(logs) for host, logs in excesses.items()
+    }
     return ExcessFit(host_excesses=hosts, link_excesses={}, log_time_stddev=robust_stddev(noise))
 
 
@@ -244,6 +264,9 @@ class Racks:
 # with racks, and a size that not all racks may have: a single round of pairs that was faster than
 # the other rounds looks like racks of two hosts.
 _MIN_CONSISTENT_FRACTION, _MIN_HOSTS_WITH_RACKS, _PAIR_SIZE = 0.95, 6, 2
+# Among fewer chips, a slow chip moves the median. The smallest loss between racks, or between fast
+# hosts and most hosts, that is reported: smaller losses are usual between parts of a network.
+_MIN_CHIPS, MIN_GROUP_LOSS = 3, 0.2
 
 
 def find_racks(times_s: Mapping[HostGroup, float], min_loss: float) -> Racks | None:
@@ -297,27 +320,25 @@ def _have_rack_sizes(sizes: Sequence[int]) -> bool:
     return sizes[-1] > 1 and sizes[0] > _PAIR_SIZE
 
 
-# Among fewer chips, a slow chip moves the median.
-_MIN_CHIPS = 3
-
-
-def find_slow_chips(
+def find_deviating_chips(
     processes: Sequence[ChipTimes],
     hosts: Sequence[str],
     min_loss: float,
     false_alarm_probability: float,
 ) -> tuple[list[MeasuredComponent], dict[str, float]]:
-    """Return the slow chips and links, the slowest first, and the detectable loss of each quantity.
+    """Return the slow and fast chips and links, and the detectable loss of each quantity.
 
-    A quantity is left out if fewer than three chips or links have times of it.
+    The slowest chip or link is the first. Fast chips and links have ratios below 1. A quantity is
+    left out if fewer than three chips or links have times of it.
 
     Args:
         processes: The times of each process. The processes are in the order of `hosts`, and each
             host has the same number of processes.
         hosts: The names of the hosts.
-        min_loss: The smallest loss that counts as slow; 0.05 is 5 %.
+        min_loss: The smallest loss that counts as slow; 0.05 is 5 %. A chip is fast if the median
+            chip loses MIN_GROUP_LOSS or more relative to the fast chip.
         false_alarm_probability: The largest acceptable probability that any chip is returned
-            although no chip is slower than the others by more than `min_loss`.
+            although no chip differs from the others by more than that.
 
     """
     # The host of each chip, and the rows of each quantity, by the ranks of chips and links.
@@ -329,22 +350,25 @@ def find_slow_chips(
         for quantity, process_times_s in process.times_s.items():
             times_s[quantity] |= process_times_s
     quantities = {name: rows for name, rows in times_s.items() if len(rows) >= _MIN_CHIPS}
-    risk_per_test = false_alarm_probability / max(1, sum(map(len, quantities.values())))
-    slow, losses = [], {}
+    # Each chip is tested twice: whether it is slow, and whether it is fast.
+    risk_per_test = false_alarm_probability / max(1, 2 * sum(map(len, quantities.values())))
+    min_losses = {1: min_loss, -1: max(min_loss, MIN_GROUP_LOSS)}
+    deviating, losses = [], {}
     for quantity, rows in quantities.items():
         medians = [statistics.median(row) for row in zip(*rows.values())]
-        for ranks, row in rows.items():
+        for (ranks, row), direction in itertools.product(rows.items(), min_losses):
             test = SequentialTest(
                 name=" to ".join(f"chip {rank} of host {host_of[rank]}" for rank in ranks.split()),
                 hosts=(host_of[ranks.split()[-1]],),
                 quantity=quantity,
-                min_loss=min_loss,
+                min_loss=min_losses[direction],
+                direction=direction,
                 false_alarm_probability=risk_per_test,
             )
             for time_s, median_s in zip(row, medians):
                 test.add_round(math.log(time_s / median_s))
-            if test.is_slow:
-                slow.append(test.describe())
+            if test.is_confirmed:
+                deviating.append(test.describe())
         logs = [list(map(math.log, round_s)) for round_s in zip(*rows.values())]
         losses[quantity] = detectable_loss(logs, min_loss)
-    return sorted(slow, key=lambda chip: -chip.ratio), losses
+    return sorted(deviating, key=lambda chip: -chip.ratio), losses

@@ -49,7 +49,10 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
 def test_find_slow_names_no_host_if_all_hosts_are_equally_fast(cluster: Cluster) -> None:
     answer = cluster.find_slow()
     assert answer.code == 0
-    assert "is slow: a loss of 5 % in all-reduce 64K, 5 % in all-reduce 16M" in answer.out
+    assert (
+        "is slow: a loss of 5 % in all-reduce 64K, 5 % in all-reduce 64K of a link, "
+        "5 % in all-reduce 16M, 5 % in all-reduce 16M of a link" in answer.out
+    )
     assert answer.out.startswith("4 hosts, 8 rounds\n")
     assert cluster.good.read_text() == "one\ntwo\nthree\nfour\n"
     assert cluster.document["document"] == "busbw find-slow"
@@ -66,6 +69,17 @@ def test_find_slow_names_a_slow_host_and_does_not_list_this_host_as_good(
     assert {tuple(slow["hosts"]) for slow in cluster.document["slow"]} == {("three",)}
     assert cluster.document["slow"][0]["ratio"] > 1.9
     assert cluster.good.read_text() == "one\ntwo\nfour\n"
+
+
+def test_find_slow_is_red_and_says_that_hosts_fall_into_two_groups_if_half_of_them_are_slow(
+    cluster: Cluster,
+) -> None:
+    slow = {"latency_s": 1e-3}
+    answer = cluster.find_slow("--payloads=64K", hosts={"three": slow, "four": slow})
+    assert answer.code == 1
+    assert "FAST link one - two: all-reduce 64K takes 0." in answer.out
+    assert "fall into two groups, and half of the hosts or more may be slow" in answer.out
+    assert [fast["hosts"] for fast in cluster.document["fast"]] == [["one", "two"]] * 2
 
 
 @pytest.mark.exhaustive

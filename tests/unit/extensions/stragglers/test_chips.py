@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from busbw.extensions.stragglers.statistics import MeasuredComponent, find_slow_chips
+from busbw.extensions.stragglers.statistics import MeasuredComponent, find_deviating_chips
 from busbw.extensions.stragglers.worker import ChipTimes
 
 ROUNDS = 50
@@ -42,7 +42,7 @@ def _slow(
         )
         for ranks in (range(4), range(4, 8))
     ]
-    slow, losses = find_slow_chips(chips, ["a", "b"], 0.05, 0.01)
+    slow, losses = find_deviating_chips(chips, ["a", "b"], 0.05, 0.01)
     assert list(losses) == ["computing", "copying", "the link x+", "the link x-"]
     return slow
 
@@ -70,4 +70,10 @@ def test_no_chip_is_named_as_slow_if_only_two_chips_were_measured() -> None:
     chance = random.Random(1)
     rows = {"0": _row(chance), "1": _row(chance, 2.0)}
     chips = ChipTimes(times_s={"computing": rows, "copying": rows})
-    assert find_slow_chips([chips], ["a"], 0.05, 0.01) == ([], {})
+    assert find_deviating_chips([chips], ["a"], 0.05, 0.01) == ([], {})
+
+
+def test_a_chip_is_reported_as_fast_if_most_of_the_other_chips_are_slow() -> None:
+    (fast,) = _slow(computing=dict.fromkeys(range(1, 8), 10.0))
+    assert (fast.name, fast.quantity) == ("chip 0 of host a", "computing")
+    assert fast.ratio == pytest.approx(0.1, rel=0.05)

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
 from busbw.driver.transport import HostError
-from busbw.extensions.stragglers.groups import HostGroup, Round, TimesByQuantity
-from busbw.extensions.stragglers.search import rounds_of_groups, rounds_of_pairs
+from busbw.extensions.stragglers.groups import (
+    HostGroup,
+    Round,
+    TimesByQuantity,
+    rounds_of_groups,
+    rounds_of_pairs,
+)
+from busbw.extensions.stragglers.statistics import fit_pairs
 from tests.unit.extensions.stragglers.simulated_cluster import Cluster, search, slow_groups
 
 
@@ -61,6 +68,53 @@ def test_find_slow_names_no_link_of_an_undecided_host_that_is_slightly_slow(
     result = search(cluster, 16, seed=seed)
     assert slow_groups(result) <= {(host,)}
     assert all(name.startswith("host ") for name in result.undecided)
+
+
+@pytest.mark.parametrize(
+    ("count", "slow_count"), [(4, 2), (5, 3), (6, 4), (8, 5), (8, 6), (16, 10), (64, 32), (64, 40)]
+)
+def test_find_slow_says_that_hosts_fall_into_two_groups_if_half_or_most_hosts_are_slow(
+    count: int, slow_count: int
+) -> None:
+    for noise in (0.02, 0.1):
+        result = search(Cluster(noise=noise, hosts=dict.fromkeys(range(slow_count), 9.0)), count)
+        assert not result.is_healthy
+        for fast in result.fast:
+            assert min(map(int, fast.hosts)) >= slow_count
+            assert fast.ratio == pytest.approx(0.1, rel=0.3)
+        assert result.fast or result.slow
+
+
+def test_find_slow_reports_no_fast_link_if_each_host_has_a_fast_link() -> None:
+    """Let four hosts be in two racks, which are too few hosts to find racks."""
+    far = {(a, b): 1.0 for a in (0, 1) for b in (2, 3)}
+    result = search(Cluster(noise=0.02, links=far), 4)
+    assert result.fast == ()
+
+
+def test_find_slow_reports_no_fast_link_in_healthy_clusters_with_much_noise() -> None:
+    for count, seed in itertools.product((4, 8), range(60)):
+        cluster = Cluster(noise=0.15, heavy=True, seed=seed)
+        assert search(cluster, count, seed=seed).fast == ()
+
+
+def test_find_slow_claims_no_loss_that_a_host_or_link_shows_without_being_reported() -> None:
+    for seed in range(20):
+        result = search(Cluster(noise=0.15, heavy=True, seed=seed), 12, seed=seed)
+        tested = {(c.hosts, c.quantity) for c in (*result.slow, *result.cleared)}
+        for cleared in result.cleared:
+            name = cleared.quantity + (" of a link" if len(cleared.hosts) == 2 else "")
+            assert cleared.ratio < 1 + result.detectable[name]
+            assert cleared.rounds >= 3 and cleared.control_pairs
+        # Slow links between racks have a sentence of their own.
+        for quantity in result.ratios.keys() - result.racks.keys():
+            for host, ratio in result.ratios[quantity].items():
+                loss = result.detectable[quantity]
+                assert ((host,), quantity) in tested or ratio <= 1 + loss + 1e-9
+            pairs = {(*pair.split(", "),): times[quantity] for pair, times in result.times.items()}
+            for link, excess in fit_pairs(pairs).link_excesses.items():
+                loss = result.detectable[f"{quantity} of a link"]
+                assert (link, quantity) in tested or math.exp(excess) <= 1 + loss + 1e-9
 
 
 def test_find_slow_reports_a_slow_shared_switch_as_racks_and_not_as_a_slow_link() -> None:

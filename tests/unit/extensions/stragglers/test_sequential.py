@@ -37,14 +37,14 @@ def _decided(draw: object, seed: int, risk: float = 0.01) -> SequentialTest:
 def test_the_sequential_test_names_at_most_about_one_of_a_hundred_healthy_candidates(
     draw: object,
 ) -> None:
-    named = sum(_decided(draw, seed).is_slow for seed in range(2000))
+    named = sum(_decided(draw, seed).is_confirmed for seed in range(2000))
     # Of 2000 with 1 %, more than 33 have a chance of 0.2 %.
     assert named <= 33
 
 
 def test_the_sequential_test_names_a_slow_candidate_after_nine_measurements() -> None:
     trials = [_decided(lambda chance: 0.4 + chance.gauss(0, 0.05), seed) for seed in range(200)]
-    assert all(test.is_slow and len(test.excesses) == 9 for test in trials)
+    assert all(test.is_confirmed and len(test.excesses) == 9 for test in trials)
     for slow in [test.describe() for test in trials]:
         assert 1.4 < slow.ratio < 1.6
         assert slow.p < 0.01
@@ -53,4 +53,4 @@ def test_the_sequential_test_names_a_slow_candidate_after_nine_measurements() ->
 def test_the_sequential_test_decides_that_a_candidate_is_healthy_after_three_measurements() -> None:
     test = _decided(lambda chance: 0.0, 1)
     test.add_round(1.0)
-    assert (test.is_slow, test.is_open, len(test.excesses)) == (False, False, 3)
+    assert (test.is_confirmed, test.is_open, len(test.excesses)) == (False, False, 3)
