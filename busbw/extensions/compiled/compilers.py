@@ -77,7 +77,8 @@ class Gpu:
     def target_config(self) -> str:
         """Return the description of the chip for XLA: a ``GpuTargetConfigProto`` in text format."""
         major, minor = self.capability
-        is_ampere, chip = major == 8, chip_of(self.device_kind)
+        is_ampere = major == 8
+        chip = chip_of(self.device_kind)
         feature = "NONE" if is_ampere else "ACCELERATED_FEATURES"
         # CUDA reserves 1 KiB of a multiprocessor's shared memory for each block.
         shared_bytes = (164 if is_ampere else 228) * KIB

@@ -118,18 +118,22 @@ def _judge_failure(
     has) fails the case. OUT_OF_MEMORY fails the case if the earlier program fitted, or if a
     baseline is required and there is none, but never if the outcome will be stored.
     """
-    text, baseline = failure.first_line, verdict.program.baseline
+    text = failure.first_line
+    baseline = verdict.program.baseline
     if failure.kind is FailureKind.COMPILE_ERROR:
         return replace(verdict, outcome=Outcome.COMPILE_ERROR, failed=True, text=text)
     if failure.kind is not FailureKind.OUT_OF_MEMORY:
         text = f"{failure.kind.text}: {text}"
         return replace(verdict, outcome=Outcome.FAILED, failed=True, text=text)
     if baseline is None:
-        failed, reason = requires_baseline, "no baseline"
+        failed = requires_baseline
+        reason = "no baseline"
     elif baseline.compiled is None:
-        failed, reason = False, f"expected, as with {baseline.release}"
+        failed = False
+        reason = f"expected, as with {baseline.release}"
     else:
-        failed, reason = not will_be_stored, f"it compiled with {baseline.release}"
+        failed = not will_be_stored
+        reason = f"it compiled with {baseline.release}"
     return replace(
         verdict,
         outcome=Outcome.OUT_OF_MEMORY,
@@ -147,7 +151,8 @@ def _judge_program(
     will_be_stored: bool,
 ) -> CompiledVerdict:
     """Return `verdict`, completed by the comparison of the program `now` with its baseline."""
-    baseline, case = verdict.program.baseline, verdict.case
+    baseline = verdict.program.baseline
+    case = verdict.case
     if baseline is None or case is None:
         text = f"{now.algorithm_text}; nothing to compare with"
         return replace(verdict, outcome=Outcome.NO_BASELINE, failed=requires_baseline, text=text)
@@ -191,17 +196,22 @@ def program_differences(
     difference, and the needed memory is not compared.
     """
     yield from collective_differences(old_program.uses, new_program.uses)
-    old_texts, new_texts = _property_texts(old_program), _property_texts(new_program)
+    old_texts = _property_texts(old_program)
+    new_texts = _property_texts(new_program)
     for name in {**old_texts, **new_texts}:
-        before, after = old_texts.get(name, ""), new_texts.get(name, "")
+        before = old_texts.get(name, "")
+        after = new_texts.get(name, "")
         if before != after:
             yield Difference(name=name, before=before, now=after, fails=True)
     for name, attribute in _MEMORY_FIELDS.items():
-        old_bytes, new_bytes = getattr(old_program, attribute), getattr(new_program, attribute)
+        old_bytes = getattr(old_program, attribute)
+        new_bytes = getattr(new_program, attribute)
         if new_bytes > old_bytes + max(MEMORY_GROWTH * old_bytes, LEAST_MEMORY_GROWTH_BYTES):
-            before, after = bytes_text(old_bytes), bytes_text(new_bytes)
+            before = bytes_text(old_bytes)
+            after = bytes_text(new_bytes)
             if before == after:
-                before, after = f"{old_bytes} bytes", f"{new_bytes} bytes"
+                before = f"{old_bytes} bytes"
+                after = f"{new_bytes} bytes"
             yield Difference(name=name, before=before, now=after, fails=True)
 
 

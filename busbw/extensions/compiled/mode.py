@@ -270,7 +270,8 @@ def baseline_from(verdict: CompiledVerdict, date: str) -> CompiledBaseline | Non
     `date` is the day of the session. Returns None if the case was not compiled, or after another
     failure.
     """
-    program, is_out_of_memory = verdict.program, verdict.outcome is Outcome.OUT_OF_MEMORY
+    program = verdict.program
+    is_out_of_memory = verdict.outcome is Outcome.OUT_OF_MEMORY
     if verdict.case is None or not (program.now or is_out_of_memory):
         return None
     return CompiledBaseline(

@@ -204,7 +204,8 @@ def compiled_tables(verdicts: Sequence[CompiledVerdict]) -> list[Table]:
 
 def _table_title(verdict: CompiledVerdict) -> str:
     """Return the title of a case's table: the topology, the family and the compiler's release."""
-    case, release = verdict.case, verdict.program.release or verdict.spec.compiler
+    case = verdict.case
+    release = verdict.program.release or verdict.spec.compiler
     family = f": {case.family_name}, {case.ranks} ranks" if case is not None else ""
     return f"{verdict.spec.topology}{family}" + (f" by {release}" if release else "")
 

@@ -304,7 +304,8 @@ def compile_case(framework_module: Any, request: Mapping[str, Any]) -> CompiledP
             case, or the program does not fit into the memory of the chip.
 
     """
-    cache, case = request_value(request, "cache", str), request_value(request, "case", Case)
+    cache = request_value(request, "cache", str)
+    case = request_value(request, "case", Case)
     topology = request_value(request, "topology", Topology)
     lowered: LoweredProgram = framework_module.lower_case(case, topology)
     name = cache and _cached_name(lowered, topology, framework_module.describe_compiler(topology))

@@ -117,7 +117,8 @@ def _compile(case: Case, script: dict[str, Any]) -> OptimizedProgram:
         raise compile_error(RuntimeError(_REFUSAL_MESSAGES[event]))
     if event != _LOSE_COLLECTIVE:
         cause_fault(event)
-    payload, temporary = case.payload_bytes, int(script.get("temporary_bytes", 0))
+    payload = case.payload_bytes
+    temporary = int(script.get("temporary_bytes", 0))
     return OptimizedProgram(
         text=Path(script["hlo"]).read_text() if "hlo" in script else _hlo_text(case, script),
         needed_bytes=payload + temporary,

@@ -82,7 +82,8 @@ def _compile(lowered: Any, devices: Sequence[Any] | None = None) -> OptimizedPro
         compiled = lowered.compile()
         if devices is not None:
             _check_devices(compiled, devices)
-        memory, text = compiled.memory_analysis(), compiled.as_text()
+        memory = compiled.memory_analysis()
+        text = compiled.as_text()
     except (jax.errors.JaxRuntimeError, RuntimeError, ValueError) as error:
         raise compile_error(error) from error
     return OptimizedProgram(

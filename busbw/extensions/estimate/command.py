@@ -165,14 +165,17 @@ def _estimate_methods(options: argparse.Namespace) -> dict[str, Any]:
     link without a rate is left out, and a note of the document says so. Raises UsageError if a
     number of hosts does not divide the ranks.
     """
-    name, parameters, payload_bytes = "gradients", None, options.gradient_bytes
+    name = "gradients"
+    parameters = None
+    payload_bytes = options.gradient_bytes
     if payload_bytes is None:
         name = options.model or "parameters"
         parameters = round(options.parameters or costs.KNOWN["parameters_of_model"][options.model])
         payload_bytes = parameters * costs.KNOWN["bytes_of_dtype"][options.dtype or "float32"]
     links = {level: getattr(options, level.value) or options.bandwidth for level in LinkLevel}
     links = {level: link for level, link in links.items() if link is not None}
-    estimates, notes = [], []
+    estimates = []
+    notes = []
     for hosts in dict.fromkeys([1, *options.hosts]):
         missing: set[str] = set()
         for method, cost in _cost_by_method(payload_bytes, hosts, options).items():
@@ -220,7 +223,8 @@ def _estimate_of_cost(
     method: str, hosts: int, cost: Cost, links: LinkByLevel, options: argparse.Namespace
 ) -> Estimate:
     """Return the Estimate of a method with this `cost` over these `links`."""
-    communication_s, bottleneck = cost.predict_seconds(links), cost.bottleneck(links)
+    communication_s = cost.predict_seconds(links)
+    bottleneck = cost.bottleneck(links)
     step_s = efficiency = needed_bytes_per_s = None
     if options.compute is not None:
         step_s = options.compute + communication_s
@@ -252,7 +256,8 @@ def _report_text(document: Mapping[str, Any], options: argparse.Namespace) -> st
     if options.compute is not None:
         lines.append(f"computing: {seconds_text(options.compute)} a step")
     for level, link in document["links"].items():
-        rate, latency = link["bytes_per_s"] / 1e6, seconds_text(link["latency_s"])
+        rate = link["bytes_per_s"] / 1e6
+        latency = seconds_text(link["latency_s"])
         lines.append(f"{level}: {rate:.6g} MB/s in each direction, {latency} a message")
     table = Table(
         columns=(

@@ -109,7 +109,8 @@ class Cost:
         The other level keeps its link. Returns None if no bandwidth suffices, because of latencies
         or of the other level.
         """
-        times_s, level = self._seconds_by_level(links), self.bottleneck(links)
+        times_s = self._seconds_by_level(links)
+        level = self.bottleneck(links)
         del times_s[level]
         if not self.is_sequential and max(times_s.values(), default=0.0) > limit_s:
             return None
@@ -187,7 +188,8 @@ def colocated_servers_cost(payload_bytes: float, ranks: int, hosts: int, servers
     "placement的估计", each of 8 machines has a server. There a machine sends and receives 4 x 7/8
     of the gradients in all.
     """
-    bytes_per_server, ranks_per_host = payload_bytes / servers, ranks // hosts
+    bytes_per_server = payload_bytes / servers
+    ranks_per_host = ranks // hosts
     # The bytes that links of a level push in each direction, from hosts with fewer or more servers.
     pushed_bytes: dict[LinkLevel, list[float]] = defaultdict(list)
     for servers_of_host in {servers // hosts, -(-servers // hosts)}:

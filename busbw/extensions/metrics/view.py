@@ -38,7 +38,8 @@ def metrics_text(judged_session: JudgedSession) -> str:
     """
     from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
-    registry, session_verdict = CollectorRegistry(), judged_session.session_verdict
+    registry = CollectorRegistry()
+    session_verdict = judged_session.session_verdict
     gauges: dict[str, Gauge] = {}
 
     def set_gauge(name: str, help_text: str, value: float, **labels: str) -> None:

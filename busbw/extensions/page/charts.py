@@ -287,7 +287,8 @@ def draw_png(chart: Chart) -> bytes:
     Raises DrawingError if a library is missing or refuses the chart.
     """
     content: bytes = _render(chart, "png", scale=2)
-    size, check = struct.pack(">I", len(_PNG_CHUNK) - 4), struct.pack(">I", zlib.crc32(_PNG_CHUNK))
+    size = struct.pack(">I", len(_PNG_CHUNK) - 4)
+    check = struct.pack(">I", zlib.crc32(_PNG_CHUNK))
     return content[:_PNG_HEAD_LENGTH] + size + _PNG_CHUNK + check + content[_PNG_HEAD_LENGTH:]
 
 

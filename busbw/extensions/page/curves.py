@@ -68,7 +68,9 @@ def _label_parts(curve: MeasuredCurve) -> list[str]:
     Every curve has the same number of texts, for the same properties, in the same order. A text may
     be empty.
     """
-    case, session, environment = curve.case, curve.session, curve.session.environment
+    case = curve.case
+    session = curve.session
+    environment = curve.session.environment
     version = environment.versions.get(case.framework, {}).get(case.framework, "")
     return [
         f"{case.framework} {case.strategy}",

@@ -98,7 +98,8 @@ def _heat_map_cells(
     places = {moment: number for number, moment in enumerate(session_starts)}
     cells: dict[int, tuple[str, float | None]] = {}
     for session, line in case.lines_by_session.items():
-        number, outcome = places.get(line.began), measured_outcome(line)
+        number = places.get(line.began)
+        outcome = measured_outcome(line)
         if number is not None and outcome in _UNTIMED_OUTCOMES:
             cells[number] = outcome.value, None
         elif number is not None and session in times_s:
@@ -204,7 +205,8 @@ def _session_row(
         unit_s: The unit of times in the chart, in seconds, such as 1e-3 for ms.
 
     """
-    outcome, time_s = measured_outcome(line), line.time_s
+    outcome = measured_outcome(line)
+    time_s = line.time_s
     texts = [
         f"{change.text}: {', '.join(change.stack_changes) or 'nothing that is known changed'}"
         for change in changes

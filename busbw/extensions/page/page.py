@@ -118,7 +118,8 @@ def page_text(judged_session: JudgedSession) -> str:
 
     Raises UsageError if the history cannot be read, or if a chart cannot be drawn.
     """
-    options, measured_session = judged_session.options, judged_session.observations
+    options = judged_session.options
+    measured_session = judged_session.observations
     jobs = measured_session.jobs.values() if isinstance(measured_session, MeasuredSession) else ()
     folders = {str(job.key.folder) for job in jobs}
     with as_usage_error(HistoryError, DrawingError):

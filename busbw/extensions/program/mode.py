@@ -86,7 +86,8 @@ class ProgramCases:
         }
         if len(seconds) < len(self.uses_by_spec):
             return f"communication of {self.name}: unknown, because a case has no time"
-        total_s, longest = sum(seconds.values()), max(seconds, key=seconds.__getitem__)
+        total_s = sum(seconds.values())
+        longest = max(seconds, key=seconds.__getitem__)
         # A group of a single rank moves nothing.
         omitted = [f"{use.name} x {use.times}" for use in self.omissions if use.ranks != 1]
         return (

@@ -155,7 +155,8 @@ def collective_differences(
     order or source line is no difference. Source lines only show where a collective was added,
     changed or removed.
     """
-    old, new = _uses_by_name(old_program), _uses_by_name(new_program)
+    old = _uses_by_name(old_program)
+    new = _uses_by_name(new_program)
     added = [uses for name, uses in new.items() if name not in old]
     pairs: list[tuple[CollectiveUses, CollectiveUses]] = []
     for name, uses in old.items():
@@ -276,15 +277,19 @@ def argument_differences(
     }
     new = {old_names.get(name, name): size for name, size in new_program.items()}
     for name in {**old_program, **new} if old_program and new else ():
-        old_bytes, new_bytes = old_program.get(name, 0), new.get(name, 0)
+        old_bytes = old_program.get(name, 0)
+        new_bytes = new.get(name, 0)
         if old_bytes == new_bytes:
             continue
-        before, after = bytes_text(old_bytes), bytes_text(new_bytes)
+        before = bytes_text(old_bytes)
+        after = bytes_text(new_bytes)
         if before == after:
-            before, after = f"{old_bytes} bytes", f"{new_bytes} bytes"
+            before = f"{old_bytes} bytes"
+            after = f"{new_bytes} bytes"
         number = list(new if name in new else old_program).index(name)
         text = f"argument {number}"
         if name != str(number):
             text += f", `{name}`"
-        before, after = before if old_bytes else "", after if new_bytes else ""
+        before = before if old_bytes else ""
+        after = after if new_bytes else ""
         yield Difference(name=text, before=before, now=after, fails=False)

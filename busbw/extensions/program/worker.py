@@ -140,7 +140,8 @@ def collectives_in_hlo(
 
     """
     try:
-        module, head = read_module(text), _COMPUTATION_PATTERN.split(text, maxsplit=1)[0]
+        module = read_module(text)
+        head = _COMPUTATION_PATTERN.split(text, maxsplit=1)[0]
         if not module.entry or not _END_PATTERN.search(text):
             raise ProgramError(
                 "it is no optimized HLO, or it is cut: expected a whole file with an ENTRY "
@@ -225,7 +226,9 @@ class _Inventory:
     """
 
     def __init__(self, module: Module, axes: MeshAxes, sources: SourceLines) -> None:
-        self._computations, self._axes, self._sources = module.computations, axes, sources
+        self._computations = module.computations
+        self._axes = axes
+        self._sources = sources
         self._loop_counter = LoopCounter(module)
         self._texts = {
             name: "\n".join(instruction.text for instruction in instructions)

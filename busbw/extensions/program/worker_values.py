@@ -215,7 +215,8 @@ class MeshAxes:
         group. Both numbers are 0 if the groups cannot be read. Raises ProgramError if the
         collective runs over all ranks, and their number is unknown.
         """
-        pairs, size = source_target_pairs_of(hlo_line), rank_groups_of_line(hlo_line)
+        pairs = source_target_pairs_of(hlo_line)
+        size = rank_groups_of_line(hlo_line)
         if pairs is not None:
             return self._groups_of_pairs(pairs)
         if size is not None:

@@ -288,7 +288,8 @@ def find_racks(times_s: Mapping[HostGroup, float], min_loss: float) -> Racks | N
     logs = {group: math.log(time_s) for group, time_s in times_s.items()}
     # Maps each host to the hosts that are connected to it by pairs that are fast at the limit.
     sets = {host: frozenset([host]) for group in logs for host in group}
-    best_racks, least_variance = None, math.inf
+    best_racks = None
+    least_variance = math.inf
     pairs = sorted(logs, key=logs.__getitem__)
     for first, second in pairs[:-1] if len(sets) >= _MIN_HOSTS_WITH_RACKS else ():
         connected = sets[first] | sets[second]
@@ -353,7 +354,8 @@ def find_deviating_chips(
     # Each chip is tested twice: whether it is slow, and whether it is fast.
     risk_per_test = false_alarm_probability / max(1, 2 * sum(map(len, quantities.values())))
     min_losses = {1: min_loss, -1: max(min_loss, MIN_GROUP_LOSS)}
-    deviating, losses = [], {}
+    deviating = []
+    losses = {}
     for quantity, rows in quantities.items():
         medians = [statistics.median(row) for row in zip(*rows.values())]
         for (ranks, row), direction in itertools.product(rows.items(), min_losses):

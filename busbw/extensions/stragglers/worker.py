@@ -39,7 +39,8 @@ def simulate_chips(worker: Any, request: Mapping[str, Any]) -> ChipTimes:
     links are timed. `worker` is a MeasuringWorker, and the value `rounds` of the `request` is the
     number of rounds.
     """
-    backend, rounds = worker.backend, request_value(request, "rounds", int)
+    backend = worker.backend
+    rounds = request_value(request, "rounds", int)
     script = backend.script.get("chips", {})
     cause_fault(script.get("then", ""))
     count = script.get("count", backend.script.get("ranks", DEFAULT_VIRTUAL_RANKS))
