@@ -106,7 +106,7 @@ NAMED_AXES = ("slices", "hosts", "processes", "devices")
 _MAX_MESH_CHARACTERS = 60
 _MESH_FORM = (
     f"up to {len(LETTER_AXES)} whole numbers from 1, joined by x, such as 2x4, or some of the axes "
-    f"{', '.join(NAMED_AXES)}, each once and with a whole number, such as hosts:2,devices:4"
+    f"{', '.join(NAMED_AXES)}, each once, such as hosts:2,devices:4"
 )
 
 

@@ -7,6 +7,7 @@ bytes, as in the stated rates of links. Values in the JSON document are bytes an
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -259,21 +260,22 @@ def _report_text(document: Mapping[str, Any], options: argparse.Namespace) -> st
         rate = link["bytes_per_s"] / 1e6
         latency = seconds_text(link["latency_s"])
         lines.append(f"{level}: {rate:.6g} MB/s in each direction, {latency} a message")
+    fitted_column = functools.partial(Column, is_fitted_to_cells=True, gap=2)
     table = Table(
         columns=(
-            Column("method", "method", left_aligned=True),
-            Column("hosts", "hosts"),
-            Column("traffic_bytes", "MB a rank", text=_mb_text),
-            Column("communication_s", "communication", text=seconds_text),
-            Column("step_s", "step", text=seconds_text),
-            Column("efficiency", "efficiency", text="{:.4f}".format),
-            Column("needed_bytes_per_s", "needed MB/s", text=_mb_text),
-            Column("bottleneck", "bottleneck", left_aligned=True),
+            fitted_column("method", "method", left_aligned=True),
+            fitted_column("hosts", "hosts"),
+            fitted_column("traffic_bytes", "MB a rank", text=_mb_text),
+            fitted_column("communication_s", "communication", text=seconds_text),
+            fitted_column("step_s", "step", text=seconds_text),
+            fitted_column("efficiency", "efficiency", text="{:.4f}".format),
+            fitted_column("needed_bytes_per_s", "needed MB/s", text=_mb_text),
+            fitted_column("bottleneck", "bottleneck", left_aligned=True),
         ),
         rows=make_rows(document["estimates"]),
         missing_text="-",
     )
-    lines += ["", *render("markdown", table), *(f"note: {note}" for note in document["notes"])]
+    lines += ["", *render("text", table), *(f"note: {note}" for note in document["notes"])]
     return "\n".join(lines)
 
 

@@ -30,7 +30,7 @@ INJECTED = "expected one of delay, memory, got "
 TWO = ("--processes=2", "--ranks-per-process=2")
 NAMED = ("--processes=2", "--mesh=hosts:2,devices:4")
 PAIRS = (AGAINST, "--launches=2", "--payloads=1K,1M")
-LEVELS = "expected slices, hosts, processes, devices"
+LEVELS = "the axes slices, hosts, processes, devices"
 
 # One option with several values, and what the sentence has of each.
 VALUES = [
