@@ -148,8 +148,7 @@ def test_each_script_of_studies_runs_and_prints_the_rows_of_its_table(
 # Its import would set variables of libtpu in the process of later tests.
 @pytest.mark.skipif(find_spec("libtpu") is None, reason="needs libtpu")
 def test_the_script_tpu_v2_is_out_of_memory_at_the_same_payload_as_its_published_source() -> None:
-    lines = _study("tpu_v2", "--slices", "v2-512", "--payloads=1K")
-    fits, refused = lines[-2:]
+    fits, refused = _study("tpu_v2", "--slices", "v2-512", "--payloads=1K")[-2:]
     assert fits.startswith("| v2-512 128M | 52.26 |")
     assert "OOM" not in fits
     assert refused.startswith("| v2-512 256M | OOM | OOM: needs ")

@@ -78,8 +78,7 @@ def command(*arguments: str | Path) -> Answer:
             err=str(err),
             timeout_s=TIMEOUT_S,
         )
-        code = _forked().run(session)
-        answer = Answer(code=code, out=out.read_text(), err=err.read_text())
+        answer = Answer(code=_forked().run(session), out=out.read_text(), err=err.read_text())
     assert "Traceback" not in answer.err, answer.err
     return answer
 

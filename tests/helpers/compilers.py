@@ -61,8 +61,7 @@ def compiled(
     def job(topology: str, changes: Mapping[str, object]) -> CompileJob:
         devices = available[topology].devices
         assert devices is not None, available[topology].missing
-        spec = made.spec(topology, **{"payload_bytes": 2**20, **changes})
-        case, key = case_on(spec, devices)
+        case, key = case_on(made.spec(topology, **{"payload_bytes": 2**20, **changes}), devices)
         return CompileJob(case=case, key=key, topology=topology_of(topology))
 
     jobs = {name: job(*program) for name, program in programs.items()}
@@ -92,6 +91,5 @@ except MeasuringError as error:
 
 def sabotaged_program(topology: str, collective: str, folder: Path, *, mesh: str = "") -> str:
     """Compile an all-reduce of 1M that is `collective` instead, a Python expression."""
-    arguments = topology, mesh, collective
-    (answer,) = run_script(_SABOTAGED_PROGRAM, *arguments, TPU_LOG_DIR=str(folder))
+    (answer,) = run_script(_SABOTAGED_PROGRAM, topology, mesh, collective, TPU_LOG_DIR=str(folder))
     return str(answer)

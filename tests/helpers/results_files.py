@@ -62,8 +62,7 @@ def results(*verdicts: Verdict, **changes: Any) -> dict[str, Any]:
     }
     cases = []
     for row in verdicts:
-        measurement = measured.get(row.spec)
-        cases.append(case_result(row, measurement, theirs.get(row.spec)))
+        cases.append(case_result(row, measured.get(row.spec), theirs.get(row.spec)))
     document: dict[str, Any] = wire.to_json(Results(**ordinary | changes, cases=tuple(cases)))
     return document
 

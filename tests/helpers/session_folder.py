@@ -184,8 +184,7 @@ class Folder:
 
     def run(self, *options: str, exit_code: int, reports: bool = True) -> Ran:
         """Run one small session with the fake back end and no cache; check its exit code."""
-        words = (*FAKE, *WITHOUT_CACHE, *options)
-        return self.pytest(*words, exit_code=exit_code, reports=reports)
+        return self.pytest(*FAKE, *WITHOUT_CACHE, *options, exit_code=exit_code, reports=reports)
 
     def pytest(self, *options: str, exit_code: int, reports: bool = True) -> Ran:
         """Run a session with these options and no others but those of the reports."""

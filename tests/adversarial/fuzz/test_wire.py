@@ -58,8 +58,7 @@ def _judged(reply: Run | Failure) -> None:
         verdict = judge_case(build.spec(), measured, baseline, limit, TERMS).verdict
         assert verdict.explain()
         assert render("text", *session_tables([verdict], ()))
-        document = results(verdict, measurements={verdict.spec: measured})
-        assert json.dumps(document, allow_nan=False)
+        assert json.dumps(results(verdict, measurements={verdict.spec: measured}), allow_nan=False)
 
 
 @pytest.mark.parametrize("kind", VALID)

@@ -131,8 +131,7 @@ def test_bisect_measures_another_release_in_place_of_a_release_that_does_not_sta
     bisected: Bisected,
 ) -> None:
     bisected.script("1.5", SLOW, releases={"1.4": {"probe": "exit"}})
-    answer = bisected.run()
-    assert answer.sentence.startswith(
+    assert bisected.run().sentence.startswith(
         f"first slow release: {PACKAGE} 1.5; 1.3 is the last good one, or one of 1.4, which cannot "
         "be tested; "
     )
@@ -141,8 +140,7 @@ def test_bisect_measures_another_release_in_place_of_a_release_that_does_not_sta
 @pytest.mark.exhaustive
 def test_bisect_names_the_first_release_with_a_wrong_result(bisected: Bisected) -> None:
     bisected.script("1.7", {"cases": [{"then": "wrong_result"}]})
-    answer = bisected.run()
-    assert answer.sentence.startswith(
+    assert bisected.run().sentence.startswith(
         f"first wrong result release: {PACKAGE} 1.7; 1.6 is the last good one; "
     )
 
@@ -152,8 +150,7 @@ def test_the_option_fixed_of_bisect_names_the_first_release_that_is_no_longer_sl
     bisected: Bisected,
 ) -> None:
     bisected.script("1.0", SLOW, releases={version: {} for version in VERSIONS[3:]})
-    answer = bisected.run("--fixed", good="1.8", bad="1.0")
-    assert answer.sentence.startswith(
+    assert bisected.run("--fixed", good="1.8", bad="1.0").sentence.startswith(
         f"first release without it: {PACKAGE} 1.3; 1.2 is the last one with it; "
     )
 

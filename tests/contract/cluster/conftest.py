@@ -76,8 +76,7 @@ def hosts(request: pytest.FixtureRequest, folder: Folder) -> Iterator[Hosts]:
         return
     programs = ssh.written(folder.path / "programs")
     folder.environment.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    options = (f"--hosts={','.join(NAMES)}", f"--host-python={ssh.python()}")
-    yield Hosts(options, folder.temporary)
+    yield Hosts((f"--hosts={','.join(NAMES)}", f"--host-python={ssh.python()}"), folder.temporary)
 
 
 @contextmanager

@@ -113,8 +113,7 @@ def test_a_missing_dask_scheduler_is_a_usage_error_that_gives_the_reason(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    options = (option.format(port=port), "--processes=1", "--device-wait=1")
-    ran = folder.run(*options, exit_code=4)
+    ran = folder.run(option.format(port=port), "--processes=1", "--device-wait=1", exit_code=4)
     assert sentence in ran.sentence
 
 

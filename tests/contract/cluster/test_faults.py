@@ -31,8 +31,7 @@ def start_hanging_session(folder: Folder, hosts: Hosts, *options: str) -> subpro
 def test_a_session_on_two_hosts_runs_a_process_on_each_host_and_leaves_no_process_behind(
     folder: Folder, hosts: Hosts
 ) -> None:
-    ran = folder.run("--payloads=1K", *hosts.options, exit_code=0)
-    key = ran.document["environment"]["key"]
+    key = folder.run("--payloads=1K", *hosts.options, exit_code=0).document["environment"]["key"]
     assert (key["hosts"], key["processes"], key["ranks"]) == (2, 2, 2)
     assert wait_until(lambda: not hosts.left, 20), hosts.left
 
@@ -40,8 +39,7 @@ def test_a_session_on_two_hosts_runs_a_process_on_each_host_and_leaves_no_proces
 def test_a_killed_or_hanging_worker_on_another_host_fails_only_the_case_that_it_measures(
     folder: Folder, hosts: Hosts
 ) -> None:
-    options = ("--payloads=1K,2K,4K,8K", "--case-timeout=3", *hosts.options)
-    ran = folder.run(*options, exit_code=1)
+    ran = folder.run("--payloads=1K,2K,4K,8K", "--case-timeout=3", *hosts.options, exit_code=1)
     expected = {"1K": "NO_BASELINE", "2K": "FAILED", "4K": "FAILED", "8K": "NO_BASELINE"}
     assert ran.outcomes == expected
     assert "worker 1 on two: the worker did not answer within 3" in ran.case("2K")["text"]

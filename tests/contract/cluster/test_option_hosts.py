@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 import pytest
 
@@ -39,13 +40,26 @@ def test_the_option_hosts_can_name_the_hosts_of_a_tpu_slice_or_of_a_file(
     assert ran.document["environment"]["key"]["hosts"] == 2
 
 
-def test_a_host_that_ssh_does_not_reach_is_a_usage_error_that_names_the_host(
-    folder: Folder,
+@pytest.mark.parametrize(
+    ("hosts", "sentence"),
+    [
+        (
+            ["one", ssh.UNREACHED],
+            "busbw: unreached: ssh: connect to host unreached port 22: No route to host",
+        ),
+        (
+            ssh.HERE,
+            "ERROR: busbw: localhost and 127.0.0.1 are the same machine; expected as many names "
+            "for each machine, and one with --hosts",
+        ),
+    ],
+    ids=["unreached", "same"],
+)
+def test_unreached_hosts_and_two_names_of_the_same_host_are_usage_errors_that_name_the_hosts(
+    folder: Folder, hosts: Sequence[str], sentence: str
 ) -> None:
-    ran = folder.run(f"--hosts=one,{ssh.UNREACHED}", PYTHON, exit_code=4)
-    assert ran.sentence.endswith(
-        "busbw: unreached: ssh: connect to host unreached port 22: No route to host"
-    )
+    ran = folder.run(f"--hosts={','.join(hosts)}", PYTHON, exit_code=4)
+    assert ran.sentence.endswith(sentence)
     assert not folder.left_over()
 
 
@@ -53,16 +67,6 @@ def test_the_option_hosts_without_an_ssh_program_is_a_usage_error(folder: Folder
     folder.environment.setenv("PATH", str(folder.path))
     ran = folder.run("--hosts=one", PYTHON, exit_code=4)
     assert ran.sentence.endswith("busbw: one: ssh: No such file or directory")
-    assert not folder.left_over()
-
-
-def test_two_names_of_the_same_host_are_a_usage_error_that_shows_both_names(folder: Folder) -> None:
-    names = ",".join(ssh.HERE)
-    ran = folder.run(f"--hosts={names}", PYTHON, exit_code=4)
-    assert ran.sentence == (
-        "ERROR: busbw: localhost and 127.0.0.1 are the same machine; expected as many names for "
-        "each machine, and one with --hosts"
-    )
     assert not folder.left_over()
 
 

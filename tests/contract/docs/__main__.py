@@ -184,8 +184,7 @@ def _interpreter(folder: Path) -> None:
     spec = importlib.util.find_spec("pytest")
     assert spec is not None and spec.origin is not None
     (into,) = folder.glob("lib/python*/site-packages")
-    packages = Path(spec.origin).parents[1]
-    shutil.copytree(packages, into, copy_function=_linked, dirs_exist_ok=True)
+    shutil.copytree(Path(spec.origin).parents[1], into, copy_function=_linked, dirs_exist_ok=True)
 
 
 def _linked(source: str, target: str) -> None:

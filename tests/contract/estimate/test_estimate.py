@@ -61,8 +61,7 @@ def test_the_needed_bandwidth_that_estimate_prints_gives_the_requested_efficienc
 
 def test_estimate_prints_no_needed_bandwidth_if_latency_alone_exceeds_the_available_time() -> None:
     slow = ("--gradient-bytes=1MB", "--ranks=4", "--bandwidth=1GB/s,1s", "--compute=1s")
-    ring = row("ring all-reduce", 1, *slow, "--want-efficiency=0.5")
-    assert ring["needed_bytes_per_s"] is None
+    assert row("ring all-reduce", 1, *slow, "--want-efficiency=0.5")["needed_bytes_per_s"] is None
 
 
 def test_estimate_lists_each_method_for_each_number_of_hosts_and_names_the_slowest_link() -> None:
@@ -88,8 +87,7 @@ def test_estimate_skips_a_number_of_hosts_if_no_option_describes_their_link() ->
 
 def test_the_option_servers_of_estimate_sets_the_number_of_parameter_servers() -> None:
     rows = document("--gradient-bytes=1MB", *LINKED, "--servers=2,5")["estimates"]
-    servers = {row["method"]: row["server_bytes"] for row in rows if row["server_bytes"]}
-    assert servers == {
+    assert {row["method"]: row["server_bytes"] for row in rows if row["server_bytes"]} == {
         "parameter server, 2 dedicated": pytest.approx(4e6 / 2),
         "parameter server, 2 beside workers": pytest.approx(3e6 / 2),
         "parameter server, 5 dedicated": pytest.approx(4e6 / 5),
@@ -127,8 +125,7 @@ def test_estimate_prints_the_gradient_bytes_of_a_listed_model_or_of_a_number_of_
 def test_the_option_link_of_estimate_accepts_a_name_or_a_rate_with_or_without_latency(
     text: str, bytes_per_s: float, latency_s: float
 ) -> None:
-    answer = document("--parameters=3", "--ranks=2", f"--intra={text}")
-    link = answer["links"]["intra"]
+    link = document("--parameters=3", "--ranks=2", f"--intra={text}")["links"]["intra"]
     assert link["bytes_per_s"] == pytest.approx(bytes_per_s)
     assert link["latency_s"] == pytest.approx(latency_s)
 

@@ -187,8 +187,7 @@ def test_the_page_command_names_a_history_that_cannot_be_read(
     if fault == "damaged":
         (root / "a" / "4r").mkdir(parents=True)
         (root / "a" / "4r" / "2026.jsonl").write_text("{}\n")
-    answer = asked_here("page", f"--history={root}", "-o", tmp_path / "a.html")
-    answer.refuses(str(root))
+    asked_here("page", f"--history={root}", "-o", tmp_path / "a.html").refuses(str(root))
 
 
 @pytest.mark.parametrize(

@@ -45,10 +45,9 @@ def test_the_option_page_shows_the_history_and_replaces_only_an_earlier_page(
 def test_a_missing_library_of_the_option_page_is_a_usage_error(folder: Folder, name: str) -> None:
     conftest = folder.path / "conftest.py"
     conftest.write_text(f"import sys\n\nsys.modules[{name!r}] = None\n" + conftest.read_text())
-    ran = folder.run("--page=page.html", exit_code=4)
     assert (
         "--page: pages and figures need busbw[page]: python -m pip install 'busbw[page]'"
-        in ran.sentence
+        in folder.run("--page=page.html", exit_code=4).sentence
     )
 
 

@@ -240,8 +240,7 @@ def test_a_session_in_which_a_loss_is_repaired_names_the_loss_and_does_not_fail(
     folder.script(**ALL_SLOWER, cases=[{"slower": 1.036}])
     assert "all cases of fake are " in folder.run(*SEVEN, exit_code=1).text
     folder.script(**ALL_SLOWER)
-    ran = folder.run(*SEVEN, exit_code=0)
-    assert "repaired: back at " in ran.text
+    assert "repaired: back at " in folder.run(*SEVEN, exit_code=0).text
 
 
 def payloads(folder: Folder) -> list[str]:

@@ -93,8 +93,7 @@ def test_two_sessions_that_store_baselines_at_the_same_time_lose_no_baseline(
         folder.start("--update-baselines", f"--payloads={sizes}") for sizes in ("1K,4K", "2K,8K")
     ]
     assert [session.wait(60) for session in sessions] == [0, 0]
-    payloads = [row["payload"] for row in folder.stored["entries"]]
-    assert payloads == ["1K", "2K", "4K", "8K"]
+    assert [row["payload"] for row in folder.stored["entries"]] == ["1K", "2K", "4K", "8K"]
 
 
 def publish(folder: Folder, *entries: dict[str, Any]) -> None:

@@ -26,8 +26,7 @@ def test_the_default_folder_of_baselines_is_in_the_root_directory_of_pytest(fold
     folder.with_baselines()
     folder.environment.chdir(folder.path / "perf")
     options = (".", "--frameworks=fake", "--payloads=1M", "--launches=1", "-p", "no:cacheprovider")
-    ran = folder.pytest(*options, exit_code=0)
-    assert ran.outcomes == {"1M": "PASS"}
+    assert folder.pytest(*options, exit_code=0).outcomes == {"1M": "PASS"}
 
 
 def test_a_session_does_not_create_the_default_folder_of_baselines(
@@ -51,8 +50,7 @@ def usage_error_of(folder: Folder, *options: str) -> str:
 def test_a_missing_folder_of_baselines_is_a_usage_error_if_an_option_names_the_folder(
     folder: Folder, also: str
 ) -> None:
-    message = usage_error_of(folder, "--baselines=nowhere", *([also] if also else []))
-    assert message.endswith(
+    assert usage_error_of(folder, "--baselines=nowhere", *([also] if also else [])).endswith(
         f"--baselines: there is no folder {folder.path / 'nowhere'}; --update-baselines makes it"
     )
     assert not (folder.path / "nowhere").exists()

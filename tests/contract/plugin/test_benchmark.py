@@ -62,5 +62,4 @@ def test_the_comparison_of_pytest_benchmark_fails_no_case(folder: Folder) -> Non
     storage = f"--benchmark-storage={folder.path / 'storage'}"
     folder.run(storage, "--benchmark-autosave", exit_code=0)
     folder.script(cases=[{"slower": 3}])
-    ran = folder.run(storage, "--benchmark-compare", exit_code=0)
-    assert ran.outcomes == {"1M": "NO_BASELINE"}
+    assert folder.run(storage, "--benchmark-compare", exit_code=0).outcomes == {"1M": "NO_BASELINE"}

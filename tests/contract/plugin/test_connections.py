@@ -25,8 +25,7 @@ def test_a_session_without_options_for_other_hosts_opens_no_network_connection(
     log = folder.path / "connections"
     options = ("perf", f"--frameworks={framework}", "--payloads=1K", "--launches=1", *WITHOUT_CACHE)
     traced = ("strace", "--follow-forks", "--seccomp-bpf", "--trace=connect", f"--output={log}")
-    done = folder.pytester.run(*traced, *folder.command(*options))
-    assert done.ret == 0
+    assert folder.pytester.run(*traced, *folder.command(*options)).ret == 0
     calls = log.read_text().splitlines()
     # Every process that ended has a line: without them nothing was traced.
     assert any("+++ exited with 0 +++" in line for line in calls)

@@ -53,8 +53,7 @@ def test_a_case_is_measured_in_as_many_launches_as_the_option_requests(folder: F
 
 def test_a_session_has_three_launches_by_default(folder: Folder) -> None:
     options = ("perf", "--frameworks=fake", "--payloads=1K", "-p", "no:cacheprovider")
-    ran = folder.pytest(*options, exit_code=0)
-    assert len(ran.case("1K")["launches"]) == 3
+    assert len(folder.pytest(*options, exit_code=0).case("1K")["launches"]) == 3
 
 
 @pytest.mark.exhaustive
@@ -80,8 +79,7 @@ def test_every_reduce_op_is_a_separate_case_and_every_reduce_op_except_sum_is_in
     ]
     stored = [row.get("reduce_op", "sum") for row in folder.stored["entries"]]
     assert sorted(stored) == ["max", "min", "sum"]
-    again = folder.run("--reduce-ops=max", exit_code=0)
-    assert again.outcomes == {"1M": "PASS"}
+    assert folder.run("--reduce-ops=max", exit_code=0).outcomes == {"1M": "PASS"}
 
 
 def test_a_case_of_the_default_strategy_records_the_name_of_the_strategy_that_ran(
@@ -98,8 +96,7 @@ def test_a_case_of_the_default_strategy_records_the_name_of_the_strategy_that_ra
 def test_a_strategy_that_is_requested_by_two_names_has_two_tests_and_is_measured_once(
     folder: Folder,
 ) -> None:
-    ran = folder.run("--strategies=default,fake", exit_code=0)
-    cases = ran.cases
+    cases = folder.run("--strategies=default,fake", exit_code=0).cases
     assert [c["id"] for c in cases] == ["fake-default-float32-1M", "fake-fake-float32-1M"]
     assert [c["outcome"] for c in cases] == ["NO_BASELINE", "NO_BASELINE"]
     assert [len(c["launches"]) for c in cases] == [1, 1]
@@ -157,15 +154,29 @@ def test_a_framework_without_the_collective_is_left_out_unless_an_option_names_t
     assert "[tensorflow-" not in ran.text
 
 
-@pytest.mark.parametrize(("axes", "ratio"), sweep([("y", 2 * 3 / 4), ("x", 2 * 1 / 2)]))
-def test_the_bus_factor_of_a_collective_along_an_axis_counts_only_the_ranks_along_the_axis(
-    folder: Folder, axes: str, ratio: float
+NAMED = ("--processes=2", "--mesh=hosts:2,devices:4")
+
+
+@pytest.mark.parametrize(
+    ("mesh", "axes", "id_part", "size"),
+    sweep(
+        [
+            (("--mesh=2x4",), "y", "2x4-y", 4),
+            (("--mesh=2x4",), "x", "2x4-x", 2),
+            (NAMED, "hosts", "hosts2xdevices4-hosts", 2),
+            (NAMED, "devices", "hosts2xdevices4-devices", 4),
+        ]
+    ),
+)
+def test_the_id_of_a_case_along_an_axis_names_the_axis_and_its_bus_factor_counts_only_its_ranks(
+    folder: Folder, mesh: tuple[str, ...], axes: str, id_part: str, size: int
 ) -> None:
-    case = folder.run("--mesh=2x4", f"--axes={axes}", exit_code=0).case()
-    assert case["id"] == f"fake-2x4-{axes}-default-float32-1M"
+    case = folder.run(*mesh, f"--axes={axes}", exit_code=0).case()
+    assert case["id"] == f"fake-{id_part}-default-float32-1M"
+    assert f"--mesh={case['case']['mesh']}" == mesh[-1]
     assert (case["case"]["ranks"], case["case"]["axes"]) == (8, axes)
     factor = case["now"]["busbw_gb_per_s"] / case["now"]["algbw_gb_per_s"]
-    assert factor == pytest.approx(ratio)
+    assert factor == pytest.approx(2 * (size - 1) / size)
 
 
 @pytest.mark.exhaustive
@@ -177,22 +188,6 @@ def test_each_axis_and_each_mesh_has_a_separate_baseline(folder: Folder) -> None
     assert path.read_text().count('"payload": "1M"') == 3
     assert folder.run("--mesh=2x2", "--axes=y", exit_code=0).outcomes == {"1M": "PASS"}
     assert folder.run(exit_code=0).outcomes == {"1M": "NO_BASELINE"}
-
-
-NAMED = ("--processes=2", "--mesh=hosts:2,devices:4")
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(("axes", "size"), sweep([("hosts", 2), ("devices", 4)]))
-def test_a_case_along_hosts_and_a_case_along_devices_have_different_ids_and_bus_factors(
-    folder: Folder, axes: str, size: int
-) -> None:
-    ran = folder.run(*NAMED, f"--axes={axes}", exit_code=0)
-    case = ran.case()
-    assert case["id"] == f"fake-hosts2xdevices4-{axes}-default-float32-1M"
-    assert (case["case"]["mesh"], case["case"]["axes"]) == ("hosts:2,devices:4", axes)
-    ratio = case["now"]["busbw_gb_per_s"] / case["now"]["algbw_gb_per_s"]
-    assert ratio == pytest.approx(2 * (size - 1) / size)
 
 
 @pytest.mark.exhaustive

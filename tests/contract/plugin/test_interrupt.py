@@ -20,8 +20,9 @@ from tests.helpers.workers import can_unshare, processes, state, wait_until, wri
 SOON_S = 5.0
 
 
-def start_hanging_session(folder: Folder) -> subprocess.Popen[bytes]:
+def start_hanging_session(folder: Folder, event: str = "hang") -> subprocess.Popen[bytes]:
     """Start a session, and wait until its second launch hangs in a case."""
+    folder.script(cases=[{"passes": [2], "then": event}])
     session = folder.start("--launches=3", "--update-baselines")
     assert wait_until(lambda: launches_hanging(folder)), folder.output
     return session
@@ -38,6 +39,12 @@ def all_workers_end(folder: Folder) -> bool:
     return wait_until(lambda: not processes(folder.temporary), SOON_S)
 
 
+def interrupt(session: subprocess.Popen[bytes]) -> None:
+    """Interrupt the session as Ctrl-C does, and check the exit code of pytest."""
+    session.send_signal(signal.SIGINT)
+    assert session.wait(30) == 2
+
+
 def forget_bundles(folder: Folder) -> None:
     """Remove the folder that a killed session could not remove."""
     for path in folder.temporary.glob("busbw-*/"):
@@ -45,10 +52,8 @@ def forget_bundles(folder: Folder) -> None:
 
 
 def test_a_session_that_ctrl_c_ends_stores_no_baseline(folder: Folder) -> None:
-    folder.script(cases=[{"passes": [2], "then": "hang"}])
     session = start_hanging_session(folder)
-    session.send_signal(signal.SIGINT)
-    assert session.wait(30) == 2
+    interrupt(session)
     assert all_workers_end(folder)
     assert "KeyboardInterrupt" in folder.output
     assert not folder.baseline_files
@@ -61,8 +66,7 @@ def test_ctrl_c_during_the_probe_leaves_no_worker_and_no_file(folder: Folder) ->
     session = folder.start()
     logs = folder.temporary.glob
     assert wait_until(lambda: any("the script" in p.read_text() for p in logs("busbw-*/*.log")))
-    session.send_signal(signal.SIGINT)
-    assert session.wait(30) == 2
+    interrupt(session)
     assert all_workers_end(folder)
     assert not folder.left_over()
 
@@ -71,12 +75,10 @@ def test_ctrl_c_during_the_probe_leaves_no_worker_and_no_file(folder: Folder) ->
 def test_a_worker_has_a_separate_process_group_so_that_ctrl_c_reaches_only_pytest(
     folder: Folder,
 ) -> None:
-    folder.script(cases=[{"passes": [2], "then": "hang"}])
     session = start_hanging_session(folder)
     (worker,) = processes(folder.temporary)
     assert os.getpgid(worker) == worker != os.getpgid(session.pid)
-    session.send_signal(signal.SIGINT)
-    assert session.wait(30) == 2
+    interrupt(session)
 
 
 ENDING = [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]
@@ -87,8 +89,7 @@ ENDING = [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]
 def test_a_killed_session_leaves_no_worker_and_leaves_its_folder_only_after_sigkill(
     folder: Folder, number: signal.Signals, event: str
 ) -> None:
-    folder.script(cases=[{"passes": [2], "then": event}])
-    session = start_hanging_session(folder)
+    session = start_hanging_session(folder, event)
     assert processes(folder.temporary)
     session.send_signal(number)
     assert session.wait(30) == -number
@@ -103,7 +104,6 @@ def test_a_killed_session_leaves_no_worker_and_leaves_its_folder_only_after_sigk
 def test_five_keyboard_interrupts_in_a_tenth_of_a_second_leave_no_worker_and_no_file(
     folder: Folder,
 ) -> None:
-    folder.script(cases=[{"passes": [2], "then": "hang"}])
     session = start_hanging_session(folder)
     for _ in range(5):
         session.send_signal(signal.SIGINT)
@@ -150,8 +150,7 @@ COMPILED = ("perf", "--frameworks=fake", "--payloads=1M", "--topology=v5e:2x4", 
 def test_a_worker_that_was_stopped_at_its_start_ends_when_pytest_is_killed(
     folder: Folder, launch: str, options: tuple[str, ...]
 ) -> None:
-    stop = f'case "$*" in *--launch={launch}*) kill -STOP $$;; esac'
-    python = interpreter(folder, stop)
+    python = interpreter(folder, f'case "$*" in *--launch={launch}*) kill -STOP $$;; esac')
     session = folder.begin(*options, f"--python=fake={python}")
     assert wait_until(lambda: "T" in [state(process) for process in processes(folder.temporary)])
     session.kill()
@@ -175,7 +174,6 @@ def test_a_program_that_a_worker_started_ends_when_the_worker_ends(folder: Folde
 def test_a_session_removes_the_folder_that_an_earlier_killed_session_left(
     folder: Folder,
 ) -> None:
-    folder.script(cases=[{"passes": [2], "then": "hang"}])
     session = start_hanging_session(folder)
     session.kill()
     session.wait()
@@ -190,7 +188,6 @@ def test_a_session_removes_the_folder_that_an_earlier_killed_session_left(
 def test_a_session_does_not_remove_the_folder_of_a_session_in_another_pid_namespace(
     folder: Folder,
 ) -> None:
-    folder.script(cases=[{"passes": [2], "then": "hang"}])
     session = start_hanging_session(folder)
     (bundle,) = folder.temporary.iterdir()
     paths = sorted(bundle.rglob("*"))
@@ -199,8 +196,7 @@ def test_a_session_does_not_remove_the_folder_of_a_session_in_another_pid_namesp
     apart = ["unshare", "--pid", "--fork", *folder.command(*FAKE, *WITHOUT_CACHE)]
     assert subprocess.run(apart, cwd=folder.path, check=False, capture_output=True).returncode == 0
     assert paths == sorted(bundle.rglob("*"))
-    session.send_signal(signal.SIGINT)
-    assert session.wait(30) == 2
+    interrupt(session)
     assert not folder.left_over()
 
 

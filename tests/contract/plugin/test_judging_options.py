@@ -62,12 +62,13 @@ def test_a_case_that_fits_in_memory_only_with_the_reference_stack_fails(folder: 
     assert "; the reference fits" in words
 
 
-def test_a_case_has_regressed_if_its_ratio_exceeds_the_value_of_the_option_fail_above(
-    folder: Folder,
+@pytest.mark.parametrize("options", sweep([["--fail-above=25%"], ["-o", "busbw_fail_above=25%"]]))
+def test_a_case_has_regressed_if_its_ratio_exceeds_the_option_or_the_setting_fail_above(
+    folder: Folder, options: list[str]
 ) -> None:
     folder.slower(1.3)
     assert folder.run(exit_code=0).outcomes == {"1M": "PASS"}
-    ran = folder.run("--fail-above=25%", exit_code=1)
+    ran = folder.run(*options, exit_code=1)
     assert ran.outcomes == {"1M": "REGRESSED"}
     assert "(limit 1.250 x)" in ran.case()["text"]
 
@@ -78,13 +79,6 @@ def test_a_case_passes_if_its_ratio_exceeds_only_the_default_limit_and_not_fail_
     folder.slower(1.9)
     assert folder.run(exit_code=1).outcomes == {"1M": "REGRESSED"}
     assert folder.run("--fail-above=300%", exit_code=0).outcomes == {"1M": "PASS"}
-
-
-@pytest.mark.exhaustive
-def test_the_ini_setting_of_the_option_fail_above_also_sets_the_limit(folder: Folder) -> None:
-    folder.slower(1.3)
-    ran = folder.run("-o", "busbw_fail_above=25%", exit_code=1)
-    assert ran.outcomes == {"1M": "REGRESSED"}
 
 
 # The fake back end says that a case needs two buffers a rank: 128 MiB for 16M on four ranks.

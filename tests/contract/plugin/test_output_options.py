@@ -24,8 +24,7 @@ from tests.helpers.session_folder import (
 def test_the_results_file_conforms_to_the_published_schema(folder: Folder) -> None:
     schema = json.loads((ROOT / "docs/results.schema.json").read_text())
     folder.script(cases=[{"payload_bytes": 2048, "then": "kill"}])
-    ran = folder.run("--payloads=1K,2K", exit_code=1)
-    jsonschema.validate(ran.results, schema)
+    jsonschema.validate(folder.run("--payloads=1K,2K", exit_code=1).results, schema)
 
 
 def test_a_session_appends_a_line_for_each_case_to_the_history(folder: Folder) -> None:
@@ -189,6 +188,5 @@ def test_an_incomplete_line_of_the_history_is_a_usage_error(folder: Folder) -> N
     path = folder.history_file
     torn = path.read_bytes() + b'{"version":1, "sess'
     path.write_bytes(torn)
-    ran = folder.run(HISTORY, exit_code=4)
-    assert f"{path}: line 2, column " in ran.sentence
+    assert f"{path}: line 2, column " in folder.run(HISTORY, exit_code=4).sentence
     assert path.read_bytes() == torn

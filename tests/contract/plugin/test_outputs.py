@@ -45,8 +45,7 @@ def test_the_metrics_file_has_the_outcome_and_the_time_and_the_rates_of_each_cas
         for sample in samples["busbw_case_outcome"]
     }
     assert outcomes == {("1024", "PASS"): 1, ("1048576", "REGRESSED"): 1}
-    labels = samples["busbw_case_time_seconds"][1].labels
-    assert labels == {
+    assert samples["busbw_case_time_seconds"][1].labels == {
         "case": "fake-default-float32-1M",
         "framework": "fake",
         "collective": "all_reduce",

@@ -29,21 +29,13 @@ def _conftest(folder: Folder, text: str) -> None:
     (folder.path / "perf" / "conftest.py").write_text(text)
 
 
-def test_a_session_in_which_a_user_fixture_replaces_busbw_verdict_fails(folder: Folder) -> None:
-    folder.with_baselines()
-    _conftest(folder, _CONFTESTS["fixture busbw_verdict"])
-    ran = folder.run(exit_code=1)
-    assert "NO_VERDICT: 1 case left out before the verdict was read" in ran.text
-
-
 @pytest.mark.parametrize("conftest", sweep(_UNMEASURED), ids=["protocol", "loop"])
 def test_a_regression_fails_a_session_even_if_a_hook_keeps_the_tests_from_running(
     folder: Folder, conftest: str
 ) -> None:
     folder.slower(5)
     _conftest(folder, conftest)
-    ran = folder.run(exit_code=1)
-    assert "1 REGRESSED: fake 1M 5.0" in ran.text
+    assert "1 REGRESSED: fake 1M 5.0" in folder.run(exit_code=1).text
 
 
 @pytest.mark.parametrize("conftest", sweep(_UNMEASURED), ids=["protocol", "loop"])
@@ -77,10 +69,17 @@ def test_a_session_in_which_a_hook_replaces_the_tests_that_measure_fails(
     assert "ERROR: busbw: 1 case collected, and no test read a verdict" in ran.text
 
 
-def test_a_session_in_which_a_hook_removes_a_case_has_no_verdict(folder: Folder) -> None:
+@pytest.mark.parametrize(
+    ("conftest", "payloads"),
+    [(_CONFTESTS["fixture busbw_verdict"], "1M"), (REMOVED, "1M,2M")],
+    ids=["fixture", "hook"],
+)
+def test_a_session_has_no_verdict_if_a_fixture_replaces_busbw_verdict_or_a_hook_removes_a_case(
+    folder: Folder, conftest: str, payloads: str
+) -> None:
     folder.with_baselines()
-    _conftest(folder, REMOVED)
-    ran = folder.run("--payloads=1M,2M", exit_code=1)
+    _conftest(folder, conftest)
+    ran = folder.run(f"--payloads={payloads}", exit_code=1)
     assert "NO_VERDICT: 1 case left out before the verdict was read; the first is " in ran.text
 
 

@@ -85,8 +85,7 @@ def test_a_session_names_a_newly_set_flag_in_its_header_and_in_its_last_lines(
     (shared,) = folder.stored["sessions"].values()
     accepted = nightly.days_ago(30)[: len("2026-01-31")]
     nightly.stored_before(folder, {30: 1.0})
-    versions = {**shared["versions"], "fake": "0.9"}
-    nightly.nights(folder, [1.0] * 3, versions=versions)
+    nightly.nights(folder, [1.0] * 3, versions={**shared["versions"], "fake": "0.9"})
     folder.environment.setenv("XLA_FLAGS", "--xla_x=2")
     folder.script(**TPU, cases=[{"payload_bytes": 1 << 14, "slower": 2.0}])
     ran = folder.run(SEVEN, "--history=history", exit_code=1)

@@ -42,8 +42,7 @@ def test_a_case_fails_if_the_all_reduce_of_its_framework_returns_a_wrong_sum_or_
 ) -> None:
     if not real.is_there(framework):
         pytest.skip(f"{framework} is not installed")
-    module = SITE.format(framework=framework, code=code)
-    (folder.path / "sitecustomize.py").write_text(module)
+    (folder.path / "sitecustomize.py").write_text(SITE.format(framework=framework, code=code))
     folder.environment.setenv("PYTHONPATH", str(folder.path))
     ran = folder.pytest(
         *("perf", f"--frameworks={framework}", "--payloads=64K", "--launches=1", "--ranks=2"),

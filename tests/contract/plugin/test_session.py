@@ -36,8 +36,7 @@ def test_the_option_k_selects_the_cases_to_measure_and_keeps_the_session_item(
 
 
 def test_a_session_has_exit_code_5_if_the_option_k_selects_no_case(folder: Folder) -> None:
-    ran = folder.run("-k", "nothing", exit_code=5)
-    assert ran.results is None
+    assert folder.run("-k", "nothing", exit_code=5).results is None
 
 
 def test_a_node_id_on_the_command_line_measures_only_its_case(folder: Folder) -> None:
@@ -48,8 +47,7 @@ def test_a_node_id_on_the_command_line_measures_only_its_case(folder: Folder) ->
 
 def test_a_session_with_a_broken_test_file_measures_nothing(folder: Folder) -> None:
     (folder.path / "perf" / "test_broken.py").write_text("import nowhere\n")
-    ran = folder.run(exit_code=2)
-    assert "busbw device" not in ran.text
+    assert "busbw device" not in folder.run(exit_code=2).text
 
 
 def test_the_option_benchmark_skip_fails_the_session_and_changes_no_verdict_of_a_case(
@@ -110,8 +108,7 @@ def test_the_option_lf_measures_only_failed_cases_again_and_keeps_the_session_it
 
 def test_a_failed_test_that_measures_nothing_changes_no_outcome_of_a_case(folder: Folder) -> None:
     (folder.path / "perf" / "test_other.py").write_text("def test_other():\n    assert False\n")
-    ran = folder.run(exit_code=1)
-    assert "1 failed, 1 without baseline" in ran.last_line
+    assert "1 failed, 1 without baseline" in folder.run(exit_code=1).last_line
 
 
 WATCH = """

@@ -19,15 +19,15 @@ def _nothing_compared(folder: Folder) -> Ran:
     return folder.run(*WITH_HISTORY, exit_code=0)
 
 
-def _failed(folder: Folder) -> Ran:
+def _failed(folder: Folder, *options: str) -> Ran:
     folder.script(**TPU, cases=[KILLED])
-    return folder.run(*WITH_HISTORY, exit_code=1)
+    return folder.run(*WITH_HISTORY, *options, exit_code=1)
 
 
-def _slower(folder: Folder) -> Ran:
+def _slower(folder: Folder, *events: dict[str, object]) -> Ran:
     """Slow all cases down by less than the limit of a single case after one session."""
     folder.with_baselines(SEVEN)
-    folder.script(**TPU, cases=[{"slower": 1.07}])
+    folder.script(**TPU, cases=[*events, {"slower": 1.07}])
     return folder.run(*WITH_HISTORY, exit_code=1)
 
 
@@ -44,14 +44,11 @@ def _no_verdict(folder: Folder) -> Ran:
 
 
 def _failed_and_no_verdict(folder: Folder) -> Ran:
-    folder.script(**TPU, cases=[KILLED])
-    return folder.run(*WITH_HISTORY, "--benchmark-skip", exit_code=1)
+    return _failed(folder, "--benchmark-skip")
 
 
 def _failed_and_slower(folder: Folder) -> Ran:
-    folder.with_baselines(SEVEN)
-    folder.script(**TPU, cases=[KILLED, {"slower": 1.07}])
-    return folder.run(*WITH_HISTORY, exit_code=1)
+    return _slower(folder, KILLED)
 
 
 def _drift_and_no_verdict(folder: Folder) -> Ran:
@@ -88,6 +85,5 @@ def assert_shown_everywhere(folder: Folder, ran: Ran, words: list[str]) -> None:
     assert text == "NOTHING_COMPARED" or ran.session_failure.count(f"{text}: ") > 0
     last = [line for line in folder.history_lines if not line["is_reference"]][-1]
     assert (last["session_outcome"], last["session_outcomes"]) == (words[0], words)
-    nights = command("history", folder.path / "history").out.splitlines()[0]
-    assert f"1 {words[0]}" in nights
+    assert f"1 {words[0]}" in command("history", folder.path / "history").out.splitlines()[0]
     assert f"**{text}** " in command("summary", folder.path / "results.json").out

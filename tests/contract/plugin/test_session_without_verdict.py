@@ -15,6 +15,13 @@ from tests.helpers.sweep import sweep
 BOTH = ("perf", "--payloads=1M", "--launches=1", *WITHOUT_CACHE)
 
 
+@pytest.fixture
+def both(folder: Folder) -> tuple[str, str]:
+    """Return options with which an interpreter stands in for the one of each framework."""
+    python = standing_in.interpreter(folder)
+    return (f"--python=jax={python}", f"--python=tensorflow={python}")
+
+
 def assert_no_verdict(folder: Folder, *options: str, message: str) -> Ran:
     """Check that the session fails with `message` and refuses to update baselines."""
     before = {path: path.read_bytes() for path in folder.baseline_files}
@@ -30,8 +37,7 @@ def assert_no_verdict(folder: Folder, *options: str, message: str) -> Ran:
 def test_a_session_has_no_verdict_if_more_than_a_tenth_of_its_cases_are_too_noisy(
     folder: Folder,
 ) -> None:
-    odd = [{"passes": [number], "slower": 5.0} for number in (2, 4, 6, 8)]
-    folder.script(**SLOW, cases=odd)
+    folder.script(**SLOW, cases=[{"passes": [number], "slower": 5.0} for number in (2, 4, 6, 8)])
     folder.with_baselines("--launches=8")
     message = (
         "NO_VERDICT: 1 of 1 case too noisy to judge; the first is fake.all_reduce.fake.float32.1M"
@@ -69,10 +75,8 @@ def test_a_changed_default_strategy_leaves_no_verdict_unless_an_option_names_the
 
 
 def test_a_session_has_no_verdict_if_the_device_of_a_framework_with_baselines_is_missing(
-    folder: Folder,
+    folder: Folder, both: tuple[str, str]
 ) -> None:
-    python = standing_in.interpreter(folder)
-    both = (f"--python=jax={python}", f"--python=tensorflow={python}")
     for framework in ("jax", "tensorflow"):
         standing_in.script(folder, framework, **TPU)
     folder.pytest(*BOTH, *both, "--update-baselines", exit_code=0)
@@ -80,20 +84,16 @@ def test_a_session_has_no_verdict_if_the_device_of_a_framework_with_baselines_is
     standing_in.script(folder, "tensorflow", device="gpu", device_kind="GPU")
     message = "NO_VERDICT: cases that have a baseline were not measured: tensorflow: not found"
     ran = assert_no_verdict(folder, *both, message=message)
-    outcomes = [case["outcome"] for case in ran.cases]
-    assert sorted(outcomes) == ["PASS", "SKIPPED"]
+    assert sorted([case["outcome"] for case in ran.cases]) == ["PASS", "SKIPPED"]
 
 
 @pytest.mark.exhaustive
 def test_a_session_does_not_fail_if_a_framework_without_baselines_is_skipped(
-    folder: Folder,
+    folder: Folder, both: tuple[str, str]
 ) -> None:
-    python = standing_in.interpreter(folder)
     standing_in.script(folder, "jax", **TPU)
     standing_in.script(folder, "tensorflow", device="gpu", device_kind="GPU")
-    both = (f"--python=jax={python}", f"--python=tensorflow={python}")
-    ran = folder.pytest(*BOTH, *both, exit_code=0)
-    assert "1 skipped, 1 without baseline" in ran.last_line
+    assert "1 skipped, 1 without baseline" in folder.pytest(*BOTH, *both, exit_code=0).last_line
 
 
 def test_a_session_fails_if_all_its_cases_together_are_slower(folder: Folder) -> None:
@@ -122,19 +122,17 @@ ABSENT = "import sys\n\nsys.modules['tensorflow'] = None\n"
 
 
 @pytest.fixture
-def without_tensorflow(folder: Folder) -> tuple[str, ...]:
+def without_tensorflow(folder: Folder, both: tuple[str, str]) -> tuple[str, ...]:
     """Options of a session in which JAX is another interpreter's and TensorFlow is nowhere.
 
     Both have baselines, of the same machine.
     """
-    python = standing_in.interpreter(folder)
-    both = (f"--python=jax={python}", f"--python=tensorflow={python}")
     for framework in ("jax", "tensorflow"):
         standing_in.script(folder, framework)
     folder.pytest(*BOTH, *both, "--update-baselines", exit_code=0)
     assert len(folder.baseline_files) == 2
     (folder.path / "absent.py").write_text(ABSENT)
-    return ("-p", "absent", f"--python=jax={python}")
+    return ("-p", "absent", both[0])
 
 
 @pytest.mark.exhaustive
@@ -145,8 +143,7 @@ def test_a_session_has_no_verdict_if_a_framework_with_baselines_is_missing(
         "NO_VERDICT: cases that have a baseline were not measured: tensorflow: not installed here"
     )
     ran = assert_no_verdict(folder, *without_tensorflow, message=message)
-    outcomes = ran.ids
-    assert outcomes == {
+    assert ran.ids == {
         "jax-default-float32-1M": "PASS",
         "tensorflow-default-float32-1M": "SKIPPED",
     }

@@ -128,5 +128,4 @@ def test_a_session_passes_even_if_a_conftest_starts_jax_while_warnings_are_error
         conftest.write("\nimport jax\n\nassert jax.devices()\n")
     folder.environment.setenv("JAX_PLATFORMS", "cpu")
     options = ("--frameworks=jax", "--payloads=4K", "--launches=1", "--ranks=2")
-    ran = folder.pytest("perf", *WITHOUT_CACHE, *options, exit_code=0)
-    assert "error" not in ran.last_line
+    assert "error" not in folder.pytest("perf", *WITHOUT_CACHE, *options, exit_code=0).last_line

@@ -20,8 +20,7 @@ def _run_regression(folder: Folder, *options: str) -> Ran:
     """Run a session in which 1M takes three times as long as its baseline."""
     folder.script(**SLOW)
     folder.with_baselines("--payloads=1K,1M")
-    slow = {"payload_bytes": 2**20, "slower": 3}
-    folder.script(**SLOW, cases=[slow])
+    folder.script(**SLOW, cases=[{"payload_bytes": 2**20, "slower": 3}])
     return folder.run("--payloads=1K,1M", *options, exit_code=1)
 
 
@@ -64,8 +63,7 @@ def test_a_test_whose_own_assertion_fails_is_shown_even_if_its_case_did_not_fail
 @pytest.mark.exhaustive
 def test_a_progress_line_is_written_to_an_output_file_at_most_once_a_minute(folder: Folder) -> None:
     text = folder.run("--payloads=1K,1M", "--launches=3", exit_code=0).text
-    rounds = re.findall(r"^busbw: round (\d)/3: 1/", text, flags=re.MULTILINE)
-    assert rounds == ["1"]
+    assert re.findall(r"^busbw: round (\d)/3: 1/", text, flags=re.MULTILINE) == ["1"]
 
 
 @pytest.mark.exhaustive

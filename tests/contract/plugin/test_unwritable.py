@@ -85,8 +85,7 @@ def test_the_option_results_does_not_overwrite_a_baseline_file_under_any_name_or
         "path": baseline,
         "relative": Path("perf", "..", baseline.relative_to(folder.path)),
     }
-    message = usage_error_of(folder, names.get(how, link))
-    assert "--results: " in message
+    assert "--results: " in usage_error_of(folder, names.get(how, link))
     assert baseline.read_bytes() == before
     assert folder.baseline_files == [baseline]
 

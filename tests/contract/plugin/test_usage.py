@@ -63,8 +63,7 @@ def test_an_invalid_value_of_an_ini_setting_is_a_usage_error(
     folder: Folder, name: str, setting: str, message: str
 ) -> None:
     folder.ini({"busbw_frameworks": "fake", "busbw_payloads": "1K", f"busbw_{name}": setting})
-    ran = folder.pytest("perf", exit_code=4, reports=False)
-    assert message in ran.sentence
+    assert message in folder.pytest("perf", exit_code=4, reports=False).sentence
 
 
 def test_an_ini_setting_has_the_same_effect_as_the_option_of_the_same_name(folder: Folder) -> None:

@@ -42,6 +42,13 @@ def _only(*arguments: str | Path) -> Any:
     return cell
 
 
+def _errors(*arguments: str | Path) -> list[str]:
+    """Return the errors of a command that prints no table."""
+    answer = trace(*arguments)
+    assert (answer.code, answer.table) == (1, [])
+    return answer.errors
+
+
 def test_trace_gives_the_time_of_the_slowest_of_all_cores_on_eight_hosts(tmp_path: Path) -> None:
     hosts = {}
     for host in range(8):
@@ -166,9 +173,8 @@ def test_trace_gives_an_error_for_a_recording_without_a_payload(
     tmp_path: Path, options: tuple[str, ...]
 ) -> None:
     put(tmp_path, a_chrome=of_today(TWO))
-    answer = trace(tmp_path, *options)
-    assert (answer.code, answer.table) == (1, [])
-    assert "the recording does not say the payload; give --payload or" in answer.errors[0]
+    errors = _errors(tmp_path, *options)
+    assert "the recording does not say the payload; give --payload or" in errors[0]
 
 
 def test_the_busbw_in_the_json_of_trace_is_algbw_times_the_bus_factor(
@@ -254,9 +260,8 @@ def test_trace_refuses_an_incomplete_recording_without_the_option_partial(
     tmp_path: Path, content: bytes, lacks: str
 ) -> None:
     put(tmp_path, a_chrome=content)
-    answer = trace(tmp_path, "--payload=4K")
-    assert (answer.code, answer.table) == (1, [])
-    assert answer.errors[0].endswith(f"all_reduce: {lacks}; --partial reads the rest")
+    errors = _errors(tmp_path, "--payload=4K")
+    assert errors[0].endswith(f"all_reduce: {lacks}; --partial reads the rest")
     partly = trace(tmp_path, "--payload=4K", "--partial")
     assert (partly.code, len(partly.table)) == (0, 2)
     assert partly.errors == [f"warning: all_reduce: {lacks}"]
@@ -273,10 +278,9 @@ def test_trace_adds_up_the_numbers_of_devices_of_all_hosts(tmp_path: Path) -> No
     put(tmp_path, a_chrome=_named(TWO, "[1,4]<=[4]"), b_chrome=_named(TWO, "[1,4]<=[4]"))
     assert trace(tmp_path).code == 0
     put(tmp_path / "damaged", a_chrome=of_today(TWO), b_chrome=b"")
-    answer = trace(tmp_path / "damaged", "--payload=1M")
-    assert "b.trace.json.gz: Expecting value" in answer.errors[0]
-    assert "all_reduce: b has 0 of 4; --partial" in answer.errors[1]
-    assert (answer.code, answer.table) == (1, [])
+    errors = _errors(tmp_path / "damaged", "--payload=1M")
+    assert "b.trace.json.gz: Expecting value" in errors[0]
+    assert "all_reduce: b has 0 of 4; --partial" in errors[1]
 
 
 def test_trace_prints_collectives_over_only_some_of_the_devices_in_a_separate_column(
@@ -317,26 +321,22 @@ def test_trace_gives_an_error_for_a_recording_without_positive_times_after_the_w
     tmp_path: Path, devices: list[list[float]], message: str
 ) -> None:
     put(tmp_path, a_chrome=of_today(devices))
-    answer = trace(tmp_path, "--payload=1M")
-    assert message in answer.errors[0]
-    assert (answer.code, answer.table) == (1, [])
+    assert message in _errors(tmp_path, "--payload=1M")[0]
 
 
 def test_trace_names_a_requested_collective_that_is_missing_in_the_recording(
     tmp_path: Path,
 ) -> None:
     put(tmp_path, a_chrome=of_today(TWO))
-    answer = trace(tmp_path, "--payload=1M", "--collective=permute")
-    assert answer.errors[0].endswith(": no permute with its time in it")
-    assert answer.code == 1
+    errors = _errors(tmp_path, "--payload=1M", "--collective=permute")
+    assert errors[0].endswith(": no permute with its time in it")
 
 
 @pytest.mark.parametrize("name", ["", "missing", "a.txt"])
 def test_trace_of_a_folder_without_recordings_is_an_error(tmp_path: Path, name: str) -> None:
     (tmp_path / "a.txt").write_text("text")
-    answer = trace(tmp_path / name)
-    assert answer.errors == ["no recording; expected *.xplane.pb, *trace.json.gz, *trace.json"]
-    assert answer.code == 1
+    message = "no recording; expected *.xplane.pb, *trace.json.gz, *trace.json"
+    assert _errors(tmp_path / name) == [message]
 
 
 def test_trace_reads_a_recording_for_perfetto_only_if_the_folder_has_no_other_recording(
@@ -391,8 +391,7 @@ def test_trace_refuses_a_small_file_that_unpacks_to_too_many_bytes_or_values(
 ) -> None:
     monkeypatch.setattr("busbw.extensions.profiles.recordings.MAX_JSON_VALUES", 1000)
     put(tmp_path, a_chrome=gzip.compress(rows))
-    answer = trace(tmp_path, "--size-limit=1M")
-    assert answer.errors[0].endswith(f"a.trace.json.gz: {message}")
+    assert trace(tmp_path, "--size-limit=1M").errors[0].endswith(f"a.trace.json.gz: {message}")
 
 
 def test_trace_refuses_a_file_of_a_terabyte_because_of_its_size(tmp_path: Path) -> None:
@@ -480,6 +479,4 @@ def test_trace_says_what_to_install_if_jax_is_missing_for_an_xplane_file(
 ) -> None:
     (tmp_path / "a.xplane.pb").write_bytes(sized(1, numbered(1, 1)))
     monkeypatch.setitem(sys.modules, "jax", None)
-    answer = trace(tmp_path)
-    assert "reading *.xplane.pb needs `pip install jax`: " in answer.errors[0]
-    assert answer.code == 1
+    assert "reading *.xplane.pb needs `pip install jax`: " in _errors(tmp_path)[0]

@@ -100,8 +100,7 @@ def test_a_changed_user_program_names_the_arguments_whose_bytes_grew(folder: Fol
     assert len(document["entries"][0]["compiled"].pop("arguments")) == 3
     path.write_text(json.dumps(document))
     _program(folder, "fsdp.v6e_2x4")
-    old = _program(folder, "fsdp.tpu7x_2x2x1", exit_code=1)
-    assert "`rows`" not in old.text
+    assert "`rows`" not in _program(folder, "fsdp.tpu7x_2x2x1", exit_code=1).text
 
 
 @pytest.mark.parametrize(
@@ -158,8 +157,7 @@ def test_a_value_of_the_option_program_without_a_function_or_file_is_a_usage_err
     folder: Folder, options: list[str], sentence: str
 ) -> None:
     (folder.path / "train.py").write_text(TRAIN)
-    ran = compiled(folder, *options, exit_code=4)
-    assert sentence in ran.sentence
+    assert sentence in compiled(folder, *options, exit_code=4).sentence
 
 
 def test_two_user_programs_of_the_same_name_are_a_usage_error(folder: Folder) -> None:
@@ -241,12 +239,10 @@ def test_a_collective_of_a_user_program_that_cannot_be_measured_separately_is_na
 ) -> None:
     _script_program(folder, "experts.cpu")
     text = (folder.path / "step.txt").read_text()
-    ragged = text.replace(" all-to-all(", " ragged-all-to-all(", 1)
-    (folder.path / "step.txt").write_text(ragged)
-    ran = _measured(folder, STEP)
+    (folder.path / "step.txt").write_text(text.replace(" all-to-all(", " ragged-all-to-all(", 1))
     assert (
         "busbw program: train-step: not measured: ragged-all-to-all of float32 128K along expert, "
-        "1 per step: busbw has no such collective" in " ".join(ran.text.split())
+        "1 per step: busbw has no such collective" in " ".join(_measured(folder, STEP).text.split())
     )
 
 
@@ -285,8 +281,7 @@ def test_an_hlo_file_without_a_collective_that_can_be_measured_is_a_usage_error(
     folder: Folder, text: str, sentence: str
 ) -> None:
     (folder.path / "dump.txt").write_text(text + "\n}\n")
-    ran = _measured(folder, "dump.txt", exit_code=4)
-    assert sentence in ran.sentence
+    assert sentence in _measured(folder, "dump.txt", exit_code=4).sentence
 
 
 MOVED = (

@@ -54,8 +54,7 @@ def test_the_program_command_names_the_arguments_whose_bytes_changed(tmp_path: P
     paths[0].write_text(dump("fsdp.v5e_2x4"))
     grown = dump("fsdp.v6e_2x4").replace("%param.5 = bf16[64,512]", "%param.5 = bf16[512,512]")
     paths[1].write_text(grown)
-    answer = asked_here("program", *paths)
-    collective, *arguments = answer.out.splitlines()[-2:]
+    collective, *arguments = asked_here("program", *paths).out.splitlines()[-2:]
     assert collective.startswith("all-gather of bfloat16 2M in groups of 8: ")
     assert arguments == ["argument 2, `rows`: 64.0 KiB -> 512.0 KiB"]
 

@@ -67,21 +67,21 @@ def test_busbw_init_continues_after_an_error_when_it_is_repeated(tmp_path: Path)
     assert reported(answer)[-1] == f"wrote {tmp_path / FILES[2]}"
 
 
-def test_busbw_init_gives_an_error_if_a_folder_has_the_name_of_a_file_to_be_written(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("root", "path", "message"),
+    [
+        ("folder", "folder/conftest.py", "folder/conftest.py: expected a regular file"),
+        ("file", "folder", "file"),
+    ],
+)
+def test_busbw_init_gives_an_error_for_a_folder_in_place_of_a_file_and_a_file_in_place_of_the_root(
+    tmp_path: Path, root: str, path: str, message: str
 ) -> None:
-    path = tmp_path / "conftest.py"
-    path.mkdir()
-    answer = asked_here("init", tmp_path)
-    assert answer.code == 1
-    assert f"busbw init: {path}: expected a regular file" in answer.errors[0]
-
-
-def test_busbw_init_gives_an_error_for_a_file_as_the_root_folder(tmp_path: Path) -> None:
+    (tmp_path / path).mkdir(parents=True)
     (tmp_path / "file").touch()
-    answer = asked_here("init", tmp_path / "file")
+    answer = asked_here("init", tmp_path / root)
     assert answer.code == 1
-    assert f"busbw init: {tmp_path / 'file'}" in answer.errors[0]
+    assert f"busbw init: {tmp_path}/{message}" in answer.errors[0]
 
 
 @pytest.mark.parametrize(

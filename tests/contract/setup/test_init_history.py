@@ -28,9 +28,8 @@ def _environment(folder: Path, **more: str) -> dict[str, str]:
 
 def _git(folder: Path, *arguments: str) -> str:
     command = ["git", *arguments]
-    environment = _environment(folder)
     done = subprocess.run(
-        command, cwd=folder, env=environment, check=True, capture_output=True, text=True
+        command, cwd=folder, env=_environment(folder), check=True, capture_output=True, text=True
     )
     return done.stdout
 

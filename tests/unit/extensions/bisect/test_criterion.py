@@ -81,14 +81,12 @@ def test_the_criterion_of_a_bisection_is_the_case_with_the_largest_ratio() -> No
 def test_a_release_that_fails_in_another_way_than_the_bad_release_is_untestable(
     verdict: Verdict, status: Status
 ) -> None:
-    case = _verdict(Outcome.PASS).spec.id
-    criterion = Criterion(cases=(case,), problem="wrong result")
+    criterion = Criterion(cases=(_verdict(Outcome.PASS).spec.id,), problem="wrong result")
     assert criterion.status_of_session(_result(verdict)) is status
 
 
 def test_a_release_is_neither_good_nor_bad_if_its_case_is_noisy() -> None:
-    case = _verdict(Outcome.PASS).spec.id
-    criterion = Criterion(cases=(case,), problem="slow")
+    criterion = Criterion(cases=(_verdict(Outcome.PASS).spec.id,), problem="slow")
     assert criterion.status_of_session(_result(_verdict(Outcome.NOISY))) is None
 
 

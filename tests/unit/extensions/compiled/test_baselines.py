@@ -39,8 +39,7 @@ def test_saving_a_compiled_program_leaves_programs_of_other_payloads_unchanged(
 ) -> None:
     compiled(tmp_path, made.compiled(), case=SECOND)
     compiled(tmp_path, made.compiled(), date="2026-11-20")
-    changed = made.compiled(algorithm={})
-    (change,) = compiled(tmp_path, changed, date="2026-11-21")
+    (change,) = compiled(tmp_path, made.compiled(algorithm={}), date="2026-11-21")
     assert change[2:4] == ("colors 2, strategy Ring", "not published")
     other = results.find_program(tmp_path, CHIPS, SECOND)
     assert other is not None and other.date == "2026-11-20"

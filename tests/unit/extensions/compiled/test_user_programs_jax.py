@@ -275,8 +275,7 @@ def test_the_number_of_runs_of_a_gpu_collective_is_counted_in_loops_and_branches
 
 
 def _check_loops(programs: Mapping[str, CompiledProgram]) -> None:
-    runs = {use.name: use.times_text for use in programs["step"].uses}
-    assert runs == {
+    assert {use.name: use.times_text for use in programs["step"].uses} == {
         "all-reduce of float32 4K along x": "12 per step",
         "all-reduce (max) of float32 4K along x": "at most 1 per step",
         "all-reduce (min) of float32 4K along x": "1 per iteration",

@@ -86,8 +86,7 @@ def test_a_chart_refuses_more_than_12_curves_and_a_page_splits_them_into_several
     with pytest.raises(ValueError, match="no bandwidth of a collective by itself"):
         _bandwidth(verdict(4096, None))
     charts = curves.session_charts(session(*many))["Bandwidth and ratios"]
-    counts = [len({row["series"] for row in drawn.rows}) for drawn in charts]
-    assert counts == [4, 4, 4, 4, 2]
+    assert [len({row["series"] for row in drawn.rows}) for drawn in charts] == [4, 4, 4, 4, 2]
 
 
 def test_charts_of_a_history_show_levels_and_changes_and_gaps() -> None:

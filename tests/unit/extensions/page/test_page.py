@@ -62,8 +62,7 @@ def text() -> str:
 
 def test_a_page_of_one_session_shows_histories_before_the_table_of_all_cases() -> None:
     (chapter,) = made.whole_page().chapters
-    headings = [section.heading for section in chapter.sections]
-    assert headings[-4:] == [
+    assert [section.heading for section in chapter.sections][-4:] == [
         "History of tpu/4r",
         "Cases that changed on tpu/4r",
         "All cases on tpu/4r",

@@ -305,12 +305,11 @@ def test_a_collective_that_a_generic_asynchronous_call_runs_is_listed_once(
     repeated_call: str,
 ) -> None:
     scatter = f"%r = f32[512]{{0}} reduce-scatter(%q), {GROUPS}, dimensions={{0}}, to_apply=%add"
-    wrapped = f"%wrapped (q: f32[1024]) -> f32[512] {{\n  ROOT {scatter}\n}}\n\n"
     (use,) = _read(
         "%s = ((f32[1024]{0}), f32[512]{0}) async-start(%p), calls=%wrapped",
         "%f = f32[8]{0} fusion(%p), kind=kLoop, calls=%f",
         f"%d = f32[512]{{0}} async-done(%s){repeated_call}",
-        before=wrapped,
+        before=f"%wrapped (q: f32[1024]) -> f32[512] {{\n  ROOT {scatter}\n}}\n\n",
     )
     assert (use.kind, use.times, use.payload_bytes) == ("reduce_scatter", 1, 4096)
     assert use.is_asynchronous
@@ -395,8 +394,7 @@ def test_the_reduce_op_of_a_listed_all_reduce_is_read_from_its_computation(
     op: str, reduce_op: str
 ) -> None:
     applied = f"%op (a: f32[], b: f32[]) -> f32[] {{\n  ROOT %r = f32[] {op}(%a, %b)\n}}\n\n"
-    line = f"%x = f32[1024]{{0}} all-reduce(%p), {GROUPS}, to_apply=%op"
-    (use,) = _read(line, before=applied)
+    (use,) = _read(f"%x = f32[1024]{{0}} all-reduce(%p), {GROUPS}, to_apply=%op", before=applied)
     assert use.reduce_op == reduce_op
     assert ("(" in use.name) is (reduce_op != "sum")
 
@@ -412,8 +410,7 @@ def test_the_reduce_op_of_a_listed_all_reduce_is_read_from_its_computation(
 def test_a_permute_whose_pairs_are_no_rings_over_all_ranks_has_no_groups(
     pairs: str, groups: int
 ) -> None:
-    line = f"%x = f32[8]{{0}} collective-permute(%p), source_target_pairs={pairs}"
-    (use,) = _read(line)
+    (use,) = _read(f"%x = f32[8]{{0}} collective-permute(%p), source_target_pairs={pairs}")
     assert (use.axes, use.groups) == ("model", groups)
 
 

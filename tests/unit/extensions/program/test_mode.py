@@ -162,6 +162,5 @@ def test_a_collective_of_a_program_is_measured_along_the_same_axes(
         axes=axes,
         reduce_op="sum",
     )
-    mesh = {"data": 4, "model": 2}
-    spec = mode.spec_of_collective(use, mesh, framework="jax", clock="default")
+    spec = mode.spec_of_collective(use, {"data": 4, "model": 2}, framework="jax", clock="default")
     assert (spec.axes, spec.mesh, spec.ranks) == (measured_axes, measured_mesh, 8)

@@ -140,8 +140,7 @@ def test_each_change_of_the_collectives_of_a_program_is_named_once_with_its_sour
 def test_collectives_are_not_matched_if_both_payload_and_kind_or_number_of_runs_differ(
     changes: dict[str, Any],
 ) -> None:
-    other = replace(SUM, payload_bytes=8, **changes)
-    removed, added = _texts((SUM,), (other,))
+    removed, added = _texts((SUM,), (replace(SUM, payload_bytes=8, **changes),))
     assert removed == "all-reduce of bfloat16 12M along data: 12 per step -> none (train.py:88)"
     assert ": none -> " in added
 
@@ -169,8 +168,7 @@ def test_the_traffic_of_a_collective_is_the_number_of_bytes_that_a_ring_sends(
 
 
 def test_the_note_below_the_table_of_collectives_counts_no_bytes_of_groups_of_one_rank() -> None:
-    alone = replace(GRADIENTS, ranks=1, groups=8)
-    assert collectives_table((GRADIENTS, alone)).notes == (
+    assert collectives_table((GRADIENTS, replace(GRADIENTS, ranks=1, groups=8))).notes == (
         "a step: 3.0 MiB of payloads, 5.2 MiB over each rank's link in rings",
     )
 

@@ -67,8 +67,7 @@ def test_the_file_of_busbw_doctor_has_the_results_of_its_sessions(
     answer = examine(GPU, "host")
     assert answer.out.startswith("the host's clock: 2 measured\n")
     assert answer.code == 0
-    document = json.loads((tmp_path / "machine.json").read_text())
-    (check,) = document["checks"]
+    (check,) = json.loads((tmp_path / "machine.json").read_text())["checks"]
     assert check["problems"] == []
     assert len(read_results(json.dumps(check["results"])).verdicts) == 2
     assert not list(tmp_path.parent.glob("busbw-doctor.*"))

@@ -74,9 +74,8 @@ def planting(
 
 def main(fault: str, name: str, *numbers: str) -> None:
     backend = JaxBackend(DeviceClass.CPU, RANKS)
-    probes = [backend.probe()]
     target = grid.choose_devices(
-        device=DeviceClass.CPU, ranks=None, probes=probes, named_frameworks=["jax"]
+        device=DeviceClass.CPU, ranks=None, probes=[backend.probe()], named_frameworks=["jax"]
     )
     collective = COLLECTIVES[name]
     spec = CaseSpec(

@@ -42,8 +42,7 @@ def test_temperatures_and_throttling_for_less_than_1_percent_of_the_time_are_not
 
 def test_the_duration_of_throttling_is_reported_unless_the_counter_of_a_device_is_new() -> None:
     # A quota that was changed has a new name.
-    after = _after(None, heat=3.2, reliability=9.0, **{"CPU quota of 0.5": 2.0})
-    assert _texts(after) == (
+    assert _texts(_after(None, heat=3.2, reliability=9.0, **{"CPU quota of 0.5": 2.0})) == (
         "gpu 0 heat: throttled for 3.2 s",
         "gpu 0 CPU quota of 0.5: throttled for 2 s",
     )

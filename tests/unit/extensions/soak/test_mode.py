@@ -35,8 +35,7 @@ def test_the_amount_that_a_soak_compared_is_written_with_its_nouns(
 def test_the_upper_bound_of_the_error_rate_of_a_soak_is_the_clopper_pearson_bound(
     iterations: int, text: str
 ) -> None:
-    tally = Tally(iterations=iterations)
-    assert f"error rate below {text}, " in no_corruption_text(tally)
+    assert f"error rate below {text}, " in no_corruption_text(Tally(iterations=iterations))
 
 
 def test_the_case_that_was_soaked_for_the_shortest_time_has_the_next_turn_of_a_soak() -> None:

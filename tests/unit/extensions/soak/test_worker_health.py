@@ -107,8 +107,7 @@ def test_invalid_counters_of_a_control_group_give_no_throttling_and_no_error(
     tmp_path: Path, counts: str
 ) -> None:
     _throttle(tmp_path, {**VERSION_2, "sys/fs/cgroup/box/cpu.stat": counts}, 0)
-    reading = HealthReader(CPU, tmp_path).read()
-    assert not any(reading.throttled_s.values())
+    assert not any(HealthReader(CPU, tmp_path).read().throttled_s.values())
 
 
 def test_a_missing_library_of_health_counters_causes_no_error(

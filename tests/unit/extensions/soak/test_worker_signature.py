@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,21 +34,20 @@ def _ring(blocks: list[Array]) -> Array:
     return np.concatenate(sums)
 
 
+def _exchanged(blocks: list[Array], distances: Iterable[int]) -> Array:
+    """Add at each rank the sum of the rank at each of the distances in turn."""
+    held = blocks
+    for distance in distances:
+        held = [held[rank] + held[rank ^ distance] for rank in range(len(held))]
+    return held[0]
+
+
+def _distances(blocks: list[Array]) -> list[int]:
+    return [2**step for step in range(len(blocks).bit_length() - 1)]
+
+
 def _doubling(blocks: list[Array]) -> Array:
-    """Add at each rank the sum of the rank at a distance that doubles each time."""
-    held, distance = list(blocks), 1
-    while distance < len(held):
-        held = [held[rank] + held[rank ^ distance] for rank in range(len(held))]
-        distance *= 2
-    return held[0]
-
-
-def _halving(blocks: list[Array]) -> Array:
-    held, distance = list(blocks), len(blocks) // 2
-    while distance:
-        held = [held[rank] + held[rank ^ distance] for rank in range(len(held))]
-        distance //= 2
-    return held[0]
+    return _exchanged(blocks, _distances(blocks))
 
 
 def _tree(blocks: Sequence[Array], root: int = 0) -> Array:
@@ -66,7 +65,7 @@ SUMS: dict[str, tuple[Added, tuple[int, ...]]] = {
     "ring": (_ring, (4, 5, 8, 16)),
     "ring ": (lambda blocks: _ring(blocks[::-1]), (4, 7, 8)),
     "recursive doubling": (_doubling, (4, 8, 16)),
-    "recursive halving": (_halving, (4, 8, 16)),
+    "recursive halving": (lambda blocks: _exchanged(blocks, _distances(blocks)[::-1]), (4, 8, 16)),
     "binary tree": (_tree, (5, 8, 15)),
     "ranks in turn": (_in_turn, (4, 6, 8, 16)),
 }
