@@ -92,11 +92,9 @@ def log_of(begin: WorkerSpec, bundle: Bundle) -> str:
     return (bundle.path / "1.fake.fake.log").read_text()
 
 
-def path_of(begin: WorkerSpec, bundle: Bundle) -> list[Any]:
+def path_of(begin: WorkerSpec, bundle: Bundle) -> Any:
     """Return the import path of a worker whose interpreter prints the path."""
-    path = ast.literal_eval(log_of(begin, bundle).splitlines()[-1].removeprefix("path: "))
-    assert isinstance(path, list)
-    return path
+    return ast.literal_eval(log_of(begin, bundle).splitlines()[-1].removeprefix("path: "))
 
 
 @pytest.fixture

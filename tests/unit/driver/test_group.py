@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -154,7 +155,7 @@ def test_a_group_ends_if_the_replies_of_its_processes_contradict_each_other(bund
 JAX_LAUNCH = LaunchId.parse("1.jax")
 
 
-def merged(*answers: object) -> object:
+def merged(*answers: object) -> Any:
     return merge_replies(answers, JAX_LAUNCH)
 
 
@@ -163,7 +164,6 @@ def test_equal_runs_of_the_workers_of_a_group_are_merged_to_a_single_run() -> No
     first = replace(first, values_checked=8, peak_memory_bytes=100, compile_s=1.0)
     other = replace(first, launch=LaunchId.parse("1.jax.worker2"), peak_memory_bytes=300)
     run = merged(first, replace(other, compile_s=2.0))
-    assert isinstance(run, Run)
     assert run.compiled_memory_bytes is None
     assert (run.launch, run.values_checked) == (JAX_LAUNCH, 16)
     assert (run.peak_memory_bytes, run.compile_s) == (300, 2.0)
