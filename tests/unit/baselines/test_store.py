@@ -73,9 +73,10 @@ def test_a_baseline_is_unchanged_after_it_is_saved_and_read_back(root: Path) -> 
 
 
 def test_a_saved_out_of_memory_baseline_keeps_its_needed_and_available_bytes(root: Path) -> None:
-    measured = build.measurement(failures=(build.out_of_memory(needed_bytes=20, available_bytes=10),))
-    accepted = build.accepted(measured, TODAY)
-    written(save_accepted, root, [accepted], session=TODAY, budget=BUDGET)
+    measured = build.measurement(
+        failures=(build.out_of_memory(needed_bytes=20, available_bytes=10),)
+    )
+    written(save_accepted, root, [build.accepted(measured, TODAY)], session=TODAY, budget=BUDGET)
     baseline = _find_stored(root)
     assert (
         baseline.is_out_of_memory,

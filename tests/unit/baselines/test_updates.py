@@ -33,8 +33,7 @@ def root(tmp_path: Path) -> Path:
 
 def save(root: Path, *times_s: float, **accepted: Any) -> None:
     """Save these times of the default case; without any time the case was out of memory."""
-    failures = () if times_s else (build.out_of_memory(),)
-    measured = build.measurement(*times_s, failures=failures)
+    measured = build.measurement(*times_s, failures=() if times_s else (build.out_of_memory(),))
     session = Record(moment="2026-03-04T03:00:00Z", commit="abc")
     accepted_case = build.accepted(measured, session, **accepted)
     reason = "a slower switch"
@@ -89,8 +88,7 @@ def test_pruning_baselines_next_to_an_invalid_file_is_an_error_and_changes_no_fi
     accepted = [build.accepted(build.measurement(1e-3, **case)) for case in cases]
     written(baselines_save, root, accepted, session=session, budget=BUDGET)
     good = store.baseline_path(root, build.key(), build.case())
-    bad = store.baseline_path(root, build.key(), build.case(strategy="ring"))
-    bad.write_text("{}")
+    store.baseline_path(root, build.key(), build.case(strategy="ring")).write_text("{}")
     before = good.read_bytes()
     pruned = [build.case(payload_bytes=64), build.case(strategy="ring")]
     with pytest.raises(BaselineError, match="ring"):

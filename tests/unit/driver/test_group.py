@@ -124,17 +124,13 @@ def test_an_interrupt_during_the_end_of_a_group_leaves_no_worker(
         assert group.has_ended
 
 
-def stop(pid: int) -> None:
-    """Stop a process, which on a busy machine is still running for a while."""
-    os.kill(pid, signal.SIGSTOP)
-    assert wait_until(lambda: state(pid) == "T")
-
-
 def test_the_failure_of_a_group_names_a_stopped_worker_and_not_a_worker_that_ended_later(
     bundle: Bundle,
 ) -> None:
     with started(bundle) as group, killed_soon(pid_of(group, 2), signal.SIGTERM):
-        stop(pid_of(group, 3))
+        os.kill(pid_of(group, 3), signal.SIGSTOP)
+        # On a busy machine it is still running for a while.
+        assert wait_until(lambda: state(pid_of(group, 3)) == "T")
         ended = failure(group.ask(REQUEST, LONG_S, "measuring"))
     assert ended.message.startswith("worker 3: the worker did not answer within")
     assert "as a signal has stopped it" in ended.message

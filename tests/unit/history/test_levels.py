@@ -53,8 +53,7 @@ def test_the_spread_of_a_case_with_few_sessions_is_drawn_toward_the_other_spread
 
 
 def test_a_case_of_a_history_without_a_time_has_no_level() -> None:
-    lost = line(times_us=(), outcome=Outcome.OUT_OF_MEMORY)
-    (case,) = _history([lost]).cases
+    (case,) = _history([line(times_us=(), outcome=Outcome.OUT_OF_MEMORY)]).cases
     assert (case.level_s, case.times_s, case.relative_stddev, case.changes) == (
         None,
         {},

@@ -42,8 +42,7 @@ def test_the_rates_of_a_case_are_computed_from_its_median_launch() -> None:
 def test_the_overhead_of_a_call_is_the_median_of_the_launches_that_measured_it() -> None:
     costs_s = (3e-4, None, 1e-4, 2e-4)
     runs = tuple(build.run(1e-3, dispatch_s=cost_s) for cost_s in costs_s)
-    summary = verdict_on(Measurement(case=build.case(), runs=runs), STEADY).now
-    assert summary.dispatch_s == 2e-4
+    assert verdict_on(Measurement(case=build.case(), runs=runs), STEADY).now.dispatch_s == 2e-4
 
 
 def test_a_case_with_the_same_times_as_its_baseline_passes_and_needs_no_more_launches() -> None:
@@ -94,8 +93,7 @@ def test_the_text_of_a_case_names_a_loss_that_additional_launches_do_not_confirm
 def test_the_shown_ratio_and_limit_of_a_case_agree_with_its_outcome(
     times_s: list[float], before_s: list[float]
 ) -> None:
-    ruling = judged(build.measurement(*times_s), build.pooled(*records(*before_s)))
-    verdict: Any = ruling.verdict
+    verdict: Any = judged(build.measurement(*times_s), build.pooled(*records(*before_s))).verdict
     assert verdict.ratio == pytest.approx(verdict.now.median_s / verdict.baseline.median_s)
     assert f", {verdict.ratio:.3f} x the expected time" in verdict.text
     assert f"(limit {verdict.limit:.3f} x" in verdict.text
@@ -293,8 +291,7 @@ def test_undecided_cases_are_measured_again_and_suspected_cases_with_their_neigh
     needed: dict[CaseSpec, int],
     rerun: tuple[tuple[CaseSpec, ...], int],
 ) -> None:
-    launches = {**THREE, **needed}
-    assert plan_rerun(_grid(**undecided), launches, include_neighbours=True) == rerun
+    assert plan_rerun(_grid(**undecided), {**THREE, **needed}, include_neighbours=True) == rerun
 
 
 def test_only_a_neighbour_that_has_the_same_dtype_and_a_time_is_measured_again() -> None:

@@ -89,16 +89,14 @@ def test_the_level_of_a_case_includes_only_sessions_since_its_time_was_accepted(
 def test_a_session_that_is_in_both_the_baseline_and_the_history_counts_once() -> None:
     stored = build.pooled(record(2, 1e-3, 1.1e-3), record(4, 2e-3))
     history = [_earlier(0, 1e-3, 1.1e-3), _earlier(1, 1e-3), _earlier(2, 2e-3)]
-    earlier = _levels(stored, history=history)
-    assert _times(earlier) == [(1e-3, 1.1e-3), (1e-3,), (2e-3,)]
+    assert _times(_levels(stored, history=history)) == [(1e-3, 1.1e-3), (1e-3,), (2e-3,)]
 
 
 @pytest.mark.parametrize(("minutes", "count"), [(0, 1), (59, 1), (60, 2), (90, 2)])
 def test_a_session_within_an_hour_after_the_accepted_session_does_not_change_the_level(
     minutes: int, count: int
 ) -> None:
-    stored = build.pooled(record(2, 1e-3))
-    earlier = _levels(stored, history=[_earlier(minutes / 24 / 60, 1.01e-3)])
+    earlier = _levels(build.pooled(record(2, 1e-3)), history=[_earlier(minutes / 24 / 60, 1.01e-3)])
     assert _sessions(earlier, CASE) == count
     if count == 1:
         assert _times(earlier) == [(1e-3,)]
@@ -129,8 +127,7 @@ def test_all_baselines_that_one_session_stored_count_as_one_session() -> None:
 
 
 def test_a_stored_session_keeps_its_versions_and_flags() -> None:
-    surroundings = {"XLA_FLAGS": "--a"}
-    earlier = _levels(build.pooled(record(2, 1e-3, surroundings=surroundings)), history=[])
+    earlier = _levels(build.pooled(record(2, 1e-3, surroundings={"XLA_FLAGS": "--a"})), history=[])
     ((stored,),) = earlier.sessions[0].records.values()
     assert stored.setup == {**build.VERSIONS, "XLA_FLAGS": "--a"}
 
@@ -303,8 +300,7 @@ def test_a_loss_that_comes_and_goes_is_found_only_in_the_slow_sessions() -> None
         sessions.append(
             device.session(day, {slow: 1.1} if lost else 1.0, launches=6 if lost else 3)
         )
-        judged = _judged(sessions)[2]
-        assert (judged.latest_losses[slow].loss > 0) is lost
+        assert (_judged(sessions)[2].latest_losses[slow].loss > 0) is lost
 
 
 def test_a_loss_that_grows_by_half_a_percent_in_each_session_is_found() -> None:
@@ -331,8 +327,7 @@ def test_an_accepted_session_that_differs_from_all_later_sessions_is_named(
     factor: float, word: str
 ) -> None:
     device = Device(seed=2)
-    first = device.session(0, factor)
-    _, _, judged = _judged([first, *device.sessions(3, first=1)])
+    _, _, judged = _judged([device.session(0, factor), *device.sessions(3, first=1)])
     text = odd_accepted_session_text(judged)
     assert text.startswith("the accepted session was ") and f"% {word} than the 3 since" in text
     assert "in all cases of jax; accept again with --update-baselines" in text

@@ -49,9 +49,7 @@ def _side(side: str, factor: float, number: int, *samples_s: float) -> Measureme
     return Measurement(case=build.case(), runs=_runs(side, factor, number, *samples_s))
 
 
-def _judged(
-    candidate: Measurement, reference: Measurement, terms: JudgingSettings = TERMS
-) -> Any:
+def _judged(candidate: Measurement, reference: Measurement, terms: JudgingSettings = TERMS) -> Any:
     """Return the ruling, typed so that a test needs no check for None."""
     return judge_pair(build.spec(), reference, candidate, terms)
 

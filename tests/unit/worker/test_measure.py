@@ -305,8 +305,7 @@ def test_a_run_by_the_device_clock_has_its_samples_and_the_host_time_of_the_same
 def test_a_recording_has_a_limited_number_of_events_in_whole_steps_of_the_program(
     step: int, iterations: int
 ) -> None:
-    program = ScriptedProgram(lambda _: 1e-6, step=step, most=10**5)
-    backend, run = _recorded(program, samples=8)
+    backend, run = _recorded(ScriptedProgram(lambda _: 1e-6, step=step, most=10**5), samples=8)
     assert run.iterations == iterations
     assert 4 * sum(backend.recorded_runs) <= device_clock.MAX_RECORDED_COLLECTIVES
 
