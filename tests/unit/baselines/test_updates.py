@@ -33,8 +33,7 @@ def root(tmp_path: Path) -> Path:
 
 def save(root: Path, *times_s: float, **accepted: Any) -> None:
     """Save these times of the default case; without any time the case was out of memory."""
-    failures = () if times_s else (build.out_of_memory(),)
-    measured = build.measurement(*times_s, failures=failures)
+    measured = build.measurement(*times_s, failures=() if times_s else (build.out_of_memory(),))
     session = Record(moment="2026-03-04T03:00:00Z", commit="abc")
     accepted_case = build.accepted(measured, session, **accepted)
     reason = "a slower switch"
@@ -52,8 +51,7 @@ def test_a_session_that_is_appended_to_a_baseline_is_pooled_with_the_stored_sess
 ) -> None:
     save(root, 1e-3, 1.02e-3)
     save(root, 1.04e-3, is_appended=True)
-    baseline = find_baseline(root, build.key(), build.case()).baseline
-    assert baseline is not None
+    baseline: Any = find_baseline(root, build.key(), build.case()).baseline
     assert baseline.times_s == (1e-3, 1.02e-3, 1.04e-3)
     assert [len(session.times_s) for session in baseline.sessions] == [2, 1]
     assert baseline.sessions[1].commit == "abc"
@@ -75,8 +73,7 @@ def test_an_update_that_refuses_one_case_saves_all_other_cases(root: Path) -> No
 
 def test_a_baseline_file_keeps_the_newest_fifty_updates(root: Path) -> None:
     save(root, 1e-3)
-    save(root, 1.5e-3)
-    for _ in range(MAX_KEPT_UPDATES - 1):
+    for _ in range(MAX_KEPT_UPDATES):
         save(root, 1.5e-3)
     assert ["accepted_regression" in update for update in history(root)] == [True] + [False] * 49
     save(root, 1.5e-3)
@@ -91,8 +88,7 @@ def test_pruning_baselines_next_to_an_invalid_file_is_an_error_and_changes_no_fi
     accepted = [build.accepted(build.measurement(1e-3, **case)) for case in cases]
     written(baselines_save, root, accepted, session=session, budget=BUDGET)
     good = store.baseline_path(root, build.key(), build.case())
-    bad = store.baseline_path(root, build.key(), build.case(strategy="ring"))
-    bad.write_text("{}")
+    store.baseline_path(root, build.key(), build.case(strategy="ring")).write_text("{}")
     before = good.read_bytes()
     pruned = [build.case(payload_bytes=64), build.case(strategy="ring")]
     with pytest.raises(BaselineError, match="ring"):
@@ -116,11 +112,6 @@ def session(*times_us: float, date: str = build.DATE, protocol: str = "host/chai
 def stored(*times_us: float) -> Baseline:
     """Return a baseline of one session whose accepted time is its level."""
     return pin_level(session(*times_us))
-
-
-def out_of_memory() -> Baseline:
-    measured = build.measurement(failures=(build.out_of_memory(),))
-    return build.accepted(measured).baseline
 
 
 def test_a_stored_session_keeps_the_time_at_which_the_session_began() -> None:
@@ -182,6 +173,6 @@ def test_a_session_of_another_protocol_replaces_all_times_of_a_baseline() -> Non
 
 def test_a_case_that_fits_in_memory_again_gets_its_new_time_as_the_pinned_time() -> None:
     merged, lost = merge_into_baseline(
-        out_of_memory(), session(1000), is_appended=False, budget=BUDGET
+        build.baseline(), session(1000), is_appended=False, budget=BUDGET
     )
     assert (lost, merged.is_out_of_memory, merged.pinned_us) == (False, False, 1000)

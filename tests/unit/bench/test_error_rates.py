@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from bench.__main__ import main
@@ -18,15 +20,18 @@ RATES = [
 RECORDED = [(0, 14), (0, 14), (10, 14), (14, 14)]
 
 
-def test_the_vectorized_rule_of_the_benchmark_and_the_judge_agree_on_three_cases() -> None:
-    (last,) = agreement.rows(2, 12, 7, ["3 cases"])
-    assert last == "24 sessions judged by both, 0 differ"
-
-
-@pytest.mark.exhaustive
-def test_the_vectorized_rule_of_the_benchmark_and_the_judge_agree_on_every_noise_and_loss() -> None:
-    rows = list(agreement.rows(1, 20, 11))
-    assert rows == [f"{20 * len(agreement.KINDS)} sessions judged by both, 0 differ"]
+@pytest.mark.parametrize(
+    ("values", "sessions"),
+    [
+        ((2, 12, 7, ["3 cases"]), 24),
+        pytest.param((1, 20, 11), 20 * len(agreement.KINDS), marks=pytest.mark.exhaustive),
+    ],
+    ids=["three cases", "all"],
+)
+def test_the_vectorized_rule_of_the_benchmark_and_the_judge_agree_on_every_noise_and_loss(
+    values: Any, sessions: int
+) -> None:
+    assert list(agreement.rows(*values)) == [f"{sessions} sessions judged by both, 0 differ"]
 
 
 @pytest.mark.exhaustive

@@ -76,8 +76,7 @@ def test_the_temporary_folder_of_a_worker_is_inside_the_folder_of_its_code_bundl
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Copy busbw without byte code, of which bundles are made."""
     package = tmp_path / "busbw"
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(PACKAGE_FOLDER, package, ignore=ignored)
+    shutil.copytree(PACKAGE_FOLDER, package, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr("busbw.driver.bundle.PACKAGE_FOLDER", package)
     return package
 
@@ -92,11 +91,9 @@ def log_of(begin: WorkerSpec, bundle: Bundle) -> str:
     return (bundle.path / "1.fake.fake.log").read_text()
 
 
-def path_of(begin: WorkerSpec, bundle: Bundle) -> list[Any]:
+def path_of(begin: WorkerSpec, bundle: Bundle) -> Any:
     """Return the import path of a worker whose interpreter prints the path."""
-    path = ast.literal_eval(log_of(begin, bundle).splitlines()[-1].removeprefix("path: "))
-    assert isinstance(path, list)
-    return path
+    return ast.literal_eval(log_of(begin, bundle).splitlines()[-1].removeprefix("path: "))
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from importlib import import_module
+from typing import Any
 
 import pytest
 
@@ -12,11 +13,12 @@ from busbw.driver.executor import Executor, probe
 from busbw.driver.group import Group
 from busbw.driver.local import LocalWorker
 from busbw.driver.transport import EndMethod, HostLostError, WorkerExit
-from busbw.model.launch import Failure, LaunchId
+from busbw.model.launch import LaunchId
 from busbw.model.words import FailureKind
 from tests.helpers.workers import (
     Watched,
     executor,
+    failure,
     measure,
     processes,
     wait_until,
@@ -65,13 +67,10 @@ def test_an_executor_that_another_thread_stops_starts_no_more_groups_of_workers(
         group = opened_group(starting, "hang")
         timer = threading.Timer(0.4, starting.stop)
         timer.start()
-        failure = group.ask(measure(), LONG_S, "measuring")
+        assert failure(group.ask(measure(), LONG_S, "measuring")).kind is FailureKind.KILLED
         timer.join()
-        assert isinstance(failure, Failure)
-        assert failure.kind is FailureKind.KILLED
         assert starting.is_stopped
-        late = starting.open_group(worker_spec(), LaunchId.parse("2.fake"))
-    assert isinstance(late, Failure)
+        late: Any = starting.open_group(worker_spec(), LaunchId.parse("2.fake"))
     assert late.kind is FailureKind.KILLED
     assert str(late.launch) == "2.fake"
     assert not notes

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -123,17 +124,13 @@ def test_an_interrupt_during_the_end_of_a_group_leaves_no_worker(
         assert group.has_ended
 
 
-def stop(pid: int) -> None:
-    """Stop a process, which on a busy machine is still running for a while."""
-    os.kill(pid, signal.SIGSTOP)
-    assert wait_until(lambda: state(pid) == "T")
-
-
 def test_the_failure_of_a_group_names_a_stopped_worker_and_not_a_worker_that_ended_later(
     bundle: Bundle,
 ) -> None:
     with started(bundle) as group, killed_soon(pid_of(group, 2), signal.SIGTERM):
-        stop(pid_of(group, 3))
+        os.kill(pid_of(group, 3), signal.SIGSTOP)
+        # On a busy machine it is still running for a while.
+        assert wait_until(lambda: state(pid_of(group, 3)) == "T")
         ended = failure(group.ask(REQUEST, LONG_S, "measuring"))
     assert ended.message.startswith("worker 3: the worker did not answer within")
     assert "as a signal has stopped it" in ended.message
@@ -154,7 +151,7 @@ def test_a_group_ends_if_the_replies_of_its_processes_contradict_each_other(bund
 JAX_LAUNCH = LaunchId.parse("1.jax")
 
 
-def merged(*answers: object) -> object:
+def merged(*answers: object) -> Any:
     return merge_replies(answers, JAX_LAUNCH)
 
 
@@ -163,7 +160,6 @@ def test_equal_runs_of_the_workers_of_a_group_are_merged_to_a_single_run() -> No
     first = replace(first, values_checked=8, peak_memory_bytes=100, compile_s=1.0)
     other = replace(first, launch=LaunchId.parse("1.jax.worker2"), peak_memory_bytes=300)
     run = merged(first, replace(other, compile_s=2.0))
-    assert isinstance(run, Run)
     assert run.compiled_memory_bytes is None
     assert (run.launch, run.values_checked) == (JAX_LAUNCH, 16)
     assert (run.peak_memory_bytes, run.compile_s) == (300, 2.0)

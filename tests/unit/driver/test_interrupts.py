@@ -11,7 +11,6 @@ from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.local import LocalWorker
 from busbw.driver.schedules import RoundRunner, Side, Stack
-from busbw.model.case import Case
 from tests.helpers.sweep import sweep
 from tests.helpers.workers import PLAN, Watched, case, keyed, processes, stack
 
@@ -29,15 +28,6 @@ def interrupt_at(event: str, launch: str = "") -> Callable[[LocalWorker, str], N
             raise KeyboardInterrupt
 
     return interrupted
-
-
-def schedule(
-    bundle: Bundle, name: str, event: str, launch: str, *, can_overlap: bool, measured: Case
-) -> RoundRunner:
-    stacks = ONE if name == "single" else BOTH
-    plan = replace(PLAN, launches=2)
-    executor = Executor(Watched(bundle, interrupt_at(event, launch)))
-    return RoundRunner(executor, keyed(measured), plan, stacks, can_overlap=can_overlap)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +55,13 @@ def schedule(
 def test_an_interrupt_of_a_schedule_leaves_no_worker_and_keeps_the_measured_runs(
     bundle: Bundle, name: str, can_overlap: bool, event: str, launch: str, runs: list[int]
 ) -> None:
-    running = schedule(bundle, name, event, launch, can_overlap=can_overlap, measured=case(1024))
+    running = RoundRunner(
+        Executor(Watched(bundle, interrupt_at(event, launch))),
+        keyed(case(1024)),
+        replace(PLAN, launches=2),
+        ONE if name == "single" else BOTH,
+        can_overlap=can_overlap,
+    )
     with pytest.raises(KeyboardInterrupt):
         running.run()
     assert not processes(bundle.path)

@@ -86,8 +86,7 @@ def test_the_driver_ends_a_worker_that_closes_its_socket_or_replies_twice(
     monkeypatch.setattr("busbw.driver.local.EXIT_GRACE_S", SHORT_S)
     program = write_program(tmp_path / "program", PROGRAM.format(python=sys.executable, act=act))
     begin = WorkerSpec(python=str(program), framework="fake")
-    worker = LocalWorker(begin, bundle, LaunchId.parse("1.fake"))
-    answer = answer_of(worker, None, LONG_S)
+    answer = answer_of(LocalWorker(begin, bundle, LaunchId.parse("1.fake")), None, LONG_S)
     assert isinstance(answer, WorkerExit)
     assert (answer.exit_code, answer.reply_error) == (None, invalid)
     assert failure_of_exit(answer, LaunchId.parse("1.fake"), "starting").kind is kind

@@ -71,8 +71,7 @@ def pairs(bundle: Bundle, log: Log) -> Make:
     ) -> RoundRunner:
         ordinary: dict[str, Any] = {"cases": keyed(*cases), "plan": PLAN, "can_overlap": True}
         ordinary["stacks"] = {R: stack(reference), C: stack(candidate)}
-        executor = Executor(Watched(bundle, log.add))
-        return RoundRunner(executor, **{**ordinary, **more})
+        return RoundRunner(Executor(Watched(bundle, log.add)), **{**ordinary, **more})
 
     return make
 
@@ -166,8 +165,7 @@ def test_every_case_of_a_stack_fails_if_its_workers_do_not_start(
     running.run()
     for measurement in running.measurements(broken):
         assert not measurement.runs
-        kinds_of_side = [failure.kind for failure in measurement.failures]
-        assert kinds_of_side == [FailureKind.CRASHED] * 2
+        assert [failure.kind for failure in measurement.failures] == [FailureKind.CRASHED] * 2
         assert "while starting" in measurement.failures[0].message
     other = running.measurements(R if broken is C else C)
     assert not any(measurement.failures for measurement in other)

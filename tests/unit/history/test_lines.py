@@ -66,8 +66,7 @@ OTHER = build.case(payload_bytes=8192)
 
 
 def _line(**changes: Any) -> HistoryLine:
-    case = changes.pop("case", CASE)
-    return line(session=_FIRST, case=case, **changes)
+    return line(session=_FIRST, case=changes.pop("case", CASE), **changes)
 
 
 def test_an_earlier_session_has_the_time_at_which_it_began_and_the_times_of_all_its_cases() -> None:

@@ -42,8 +42,7 @@ def test_the_rates_of_a_case_are_computed_from_its_median_launch() -> None:
 def test_the_overhead_of_a_call_is_the_median_of_the_launches_that_measured_it() -> None:
     costs_s = (3e-4, None, 1e-4, 2e-4)
     runs = tuple(build.run(1e-3, dispatch_s=cost_s) for cost_s in costs_s)
-    summary = verdict_on(Measurement(case=build.case(), runs=runs), STEADY).now
-    assert summary.dispatch_s == 2e-4
+    assert verdict_on(Measurement(case=build.case(), runs=runs), STEADY).now.dispatch_s == 2e-4
 
 
 def test_a_case_with_the_same_times_as_its_baseline_passes_and_needs_no_more_launches() -> None:
@@ -60,13 +59,14 @@ def test_a_case_with_the_same_times_as_its_baseline_passes_and_needs_no_more_lau
 
 def test_a_case_above_its_limit_in_first_and_in_additional_launches_has_regressed() -> None:
     verdict = verdict_on(six(1.3e-3, 1.5e-3, 1.4e-3), STEADY)
-    assert Outcome.REGRESSED is verdict.outcome
-    assert verdict.failed
+    assert (verdict.outcome, verdict.failed) == (Outcome.REGRESSED, True)
     assert pytest.approx(1.4) == verdict.ratio
     assert pytest.approx((1.3, 1.5)) == verdict.ratio_interval
     assert pytest.approx(1.2) == verdict.limit
-    assert verdict.text.startswith("1 ms -> 1.4 ms, 1.400 x the expected time; confirmed: ")
-    assert verdict.text.endswith("; confirmed: 1.400 x in additional launches (limit 1.200 x)")
+    assert verdict.text == (
+        "1 ms -> 1.4 ms, 1.400 x the expected time"
+        "; confirmed: 1.400 x in additional launches (limit 1.200 x)"
+    )
 
 
 def test_a_case_that_seems_slower_is_noisy_and_needs_more_launches() -> None:
@@ -93,8 +93,7 @@ def test_the_text_of_a_case_names_a_loss_that_additional_launches_do_not_confirm
 def test_the_shown_ratio_and_limit_of_a_case_agree_with_its_outcome(
     times_s: list[float], before_s: list[float]
 ) -> None:
-    ruling = judged(build.measurement(*times_s), build.pooled(*records(*before_s)))
-    verdict: Any = ruling.verdict
+    verdict: Any = judged(build.measurement(*times_s), build.pooled(*records(*before_s))).verdict
     assert verdict.ratio == pytest.approx(verdict.now.median_s / verdict.baseline.median_s)
     assert f", {verdict.ratio:.3f} x the expected time" in verdict.text
     assert f"(limit {verdict.limit:.3f} x" in verdict.text
@@ -230,8 +229,8 @@ def test_a_case_that_is_out_of_memory_fails_with_its_stored_time_in_the_text() -
 def test_a_case_with_a_time_has_improved_if_it_was_stored_as_out_of_memory_even_with_a_limit(
     limit: CaseLimits | None,
 ) -> None:
-    terms = JudgingSettings(policy=POLICY)
-    ruling = judge_case(build.spec(), build.measurement(1e-3), OOM, limit, terms)
+    settings = JudgingSettings(policy=POLICY)
+    ruling = judge_case(build.spec(), build.measurement(1e-3), OOM, limit, settings)
     assert ruling.verdict.headline().startswith("IMPROVED: it fits now")
 
 
@@ -292,8 +291,7 @@ def test_undecided_cases_are_measured_again_and_suspected_cases_with_their_neigh
     needed: dict[CaseSpec, int],
     rerun: tuple[tuple[CaseSpec, ...], int],
 ) -> None:
-    launches = {**THREE, **needed}
-    assert plan_rerun(_grid(**undecided), launches, include_neighbours=True) == rerun
+    assert plan_rerun(_grid(**undecided), {**THREE, **needed}, include_neighbours=True) == rerun
 
 
 def test_only_a_neighbour_that_has_the_same_dtype_and_a_time_is_measured_again() -> None:

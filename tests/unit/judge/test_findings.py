@@ -21,8 +21,7 @@ def _merge(outcome: Outcome, *findings: Finding) -> Verdict:
         spec=build.spec(), outcome=outcome, failed=failed, text="so", notes=("another order",)
     )
     merged = [merge_findings(verdict, order) for order in itertools.permutations(findings)]
-    results = {(v.outcome, v.failed, v.text, frozenset(v.notes)) for v in merged}
-    assert len(results) == 1
+    assert len({(v.outcome, v.failed, v.text, frozenset(v.notes)) for v in merged}) == 1
     return merged[0]
 
 

@@ -43,11 +43,9 @@ def _earlier(day: float, *times_s: float, **changes: Any) -> StoredSession:
     return session(day, {CASE: times_s}, **changes)
 
 
-def _levels(*baselines: Baseline, history: list[StoredSession], **fields: Any) -> EarlierSessions:
-    stored = StoredTimes(baselines=baselines, history=history, **fields)
-    earlier = build_levels([stored], POLICY)
-    assert earlier is not None
-    return earlier
+def _levels(*baselines: Baseline, history: list[StoredSession], **fields: Any) -> Any:
+    """Return the levels, typed so that a test needs no check for None."""
+    return build_levels([StoredTimes(baselines=baselines, history=history, **fields)], POLICY)
 
 
 def _expected(earlier: EarlierSessions, case: Case = CASE) -> ExpectedTime:
@@ -91,16 +89,14 @@ def test_the_level_of_a_case_includes_only_sessions_since_its_time_was_accepted(
 def test_a_session_that_is_in_both_the_baseline_and_the_history_counts_once() -> None:
     stored = build.pooled(record(2, 1e-3, 1.1e-3), record(4, 2e-3))
     history = [_earlier(0, 1e-3, 1.1e-3), _earlier(1, 1e-3), _earlier(2, 2e-3)]
-    earlier = _levels(stored, history=history)
-    assert _times(earlier) == [(1e-3, 1.1e-3), (1e-3,), (2e-3,)]
+    assert _times(_levels(stored, history=history)) == [(1e-3, 1.1e-3), (1e-3,), (2e-3,)]
 
 
 @pytest.mark.parametrize(("minutes", "count"), [(0, 1), (59, 1), (60, 2), (90, 2)])
 def test_a_session_within_an_hour_after_the_accepted_session_does_not_change_the_level(
     minutes: int, count: int
 ) -> None:
-    stored = build.pooled(record(2, 1e-3))
-    earlier = _levels(stored, history=[_earlier(minutes / 24 / 60, 1.01e-3)])
+    earlier = _levels(build.pooled(record(2, 1e-3)), history=[_earlier(minutes / 24 / 60, 1.01e-3)])
     assert _sessions(earlier, CASE) == count
     if count == 1:
         assert _times(earlier) == [(1e-3,)]
@@ -131,8 +127,7 @@ def test_all_baselines_that_one_session_stored_count_as_one_session() -> None:
 
 
 def test_a_stored_session_keeps_its_versions_and_flags() -> None:
-    surroundings = {"XLA_FLAGS": "--a"}
-    earlier = _levels(build.pooled(record(2, 1e-3, surroundings=surroundings)), history=[])
+    earlier = _levels(build.pooled(record(2, 1e-3, surroundings={"XLA_FLAGS": "--a"})), history=[])
     ((stored,),) = earlier.sessions[0].records.values()
     assert stored.setup == {**build.VERSIONS, "XLA_FLAGS": "--a"}
 
@@ -217,8 +212,8 @@ def test_the_shared_change_of_all_cases_is_computed_separately_for_each_framewor
             baselines=accepted(theirs.session(0)), history=theirs.sessions(5, first=1, slower=1.1)
         ),
     ]
-    earlier = build_levels(stored, POLICY)
-    assert earlier is not None and len(earlier.sessions) == 6
+    earlier: Any = build_levels(stored, POLICY)
+    assert len(earlier.sessions) == 6
     today = {**ours.session(6).times_s, **theirs.session(6, 1.1).times_s}
     shared = earlier.assess_session(today, TPU).shared_parts
     assert shared["jax"].shift_log_ratio == pytest.approx(0.0, abs=0.01)
@@ -305,8 +300,7 @@ def test_a_loss_that_comes_and_goes_is_found_only_in_the_slow_sessions() -> None
         sessions.append(
             device.session(day, {slow: 1.1} if lost else 1.0, launches=6 if lost else 3)
         )
-        judged = _judged(sessions)[2]
-        assert (judged.latest_losses[slow].loss > 0) is lost
+        assert (_judged(sessions)[2].latest_losses[slow].loss > 0) is lost
 
 
 def test_a_loss_that_grows_by_half_a_percent_in_each_session_is_found() -> None:
@@ -333,8 +327,7 @@ def test_an_accepted_session_that_differs_from_all_later_sessions_is_named(
     factor: float, word: str
 ) -> None:
     device = Device(seed=2)
-    first = device.session(0, factor)
-    _, _, judged = _judged([first, *device.sessions(3, first=1)])
+    _, _, judged = _judged([device.session(0, factor), *device.sessions(3, first=1)])
     text = odd_accepted_session_text(judged)
     assert text.startswith("the accepted session was ") and f"% {word} than the 3 since" in text
     assert "in all cases of jax; accept again with --update-baselines" in text

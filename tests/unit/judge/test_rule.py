@@ -96,8 +96,7 @@ def test_a_case_regresses_only_if_first_and_confirming_and_fastest_launches_are_
         ([1.0] * 3 + [1.1] * 3, 0, False),
     ):
         times_s = tuple(time_s * factor for time_s, factor in zip(usual, launches))
-        changed = retimed(today, {**today.times_s, slow: times_s})
-        decision = decide_all(earlier, changed, TPU)[slow]
+        decision = decide_all(earlier, retimed(today, {**today.times_s, slow: times_s}), TPU)[slow]
         assert [decision.direction, decision.is_noisy] == expected
 
 
@@ -142,8 +141,7 @@ def test_noise_raises_the_noise_ratio_of_a_session_and_a_loss_of_large_payloads_
 def test_the_part_of_a_loss_that_all_cases_share_is_not_part_of_the_residual_of_a_case() -> None:
     device = Device(seed=1)
     slow, *others = device.cases
-    losses = {slow: 1.08, **dict.fromkeys(others, 1.02)}
-    today = device.session(5, losses)
+    today = device.session(5, {slow: 1.08, **dict.fromkeys(others, 1.02)})
     limits = levels(device.sessions(5), TPU).assess_session(today.times_s, TPU).limits
     assert math.exp(limits[slow].residual) == pytest.approx(1.08 / 1.02, abs=0.01)
     assert math.exp(limits[others[0]].residual) == pytest.approx(1.0, abs=0.01)

@@ -57,16 +57,14 @@ def test_a_session_with_additional_launches_states_the_range_of_the_number_of_la
 
 def test_a_failed_launch_counts_toward_the_requested_number_of_launches() -> None:
     measurement = build.measurement(1e-3, failures=(build.failure(), build.failure()))
-    session = _session([build.verdict()], [measurement])
-    assert SessionOutcome.PASS is session.outcome
+    assert SessionOutcome.PASS is _session([build.verdict()], [measurement]).outcome
 
 
 def test_a_session_that_measured_nothing_has_no_verdict_and_states_each_reason_once() -> None:
     assert _session([], []).headline() == "NO_VERDICT: nothing was measured"
     skipped = [build.verdict(Outcome.SKIPPED, text=text) for text in ("b", "a", "b")]
     assert _session(skipped, []).headline() == "NO_VERDICT: nothing was measured: a; b"
-    without_launch = _session([build.verdict()], [build.measurement()])
-    assert without_launch.outcome is SessionOutcome.NO_VERDICT
+    assert _session([build.verdict()], [build.measurement()]).outcome is SessionOutcome.NO_VERDICT
 
 
 def test_a_session_with_a_missing_launch_has_no_verdict_and_names_the_first_case() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -67,29 +68,39 @@ def test_the_mesh_text_2x4_is_read_as_the_extents_2_and_4(
 
 
 @pytest.mark.parametrize(
-    ("mesh", "says"),
+    ("check", "values", "says"),
     [
         *(
-            (mesh, "is not a mesh; expected up to 6 whole")
+            (mesh_shape, (mesh,), "is not a mesh; expected up to 6 whole")
             for mesh in (
                 *("", "x", "2x", "x4", "2X4", "2,4", "0x4", "-2x4", "2x4.0", "2 x 4"),
                 "1x1x1x1x1x1x2",
             )
         ),
         *(
-            (mesh, "axes slices, hosts, processes, devices, each")
+            (mesh_shape, (mesh,), "axes slices, hosts, processes, devices, each")
             for mesh in (
                 *("hosts:2,hosts:4", "hosts:0,devices:2", "nodes:2"),
                 *("hosts:2,4", "hosts:", "hosts:2x4"),
             )
         ),
+        *(
+            (canonical_axes, (axes, "2x4"), r"is no axis of the mesh 2x4; it has x, y$")
+            for axes in ("z", "a", "", "xy", "x,", "x,z")
+        ),
+        (canonical_axes, ("x", "1x8"), "one rank along these axes of 1x8 is not"),
+        (canonical_axes, ("x,z", "1x8x1"), "one rank along these axes of 1x8x1 is not"),
+        (check_mesh_hosts, (HOSTS, 1, 1), "has 2 hosts, there are 1"),
+        (check_mesh_hosts, (HOSTS, 4, 4), "has 2 hosts, there are 4"),
+        (check_mesh_hosts, ("processes:2,devices:4", 2, 4), "has 2 processes, there are 4"),
+        (check_mesh_hosts, ("slices:3,devices:8", 4, 4), "has 3 slices, there are 4 hosts"),
     ],
 )
-def test_the_refusal_of_an_invalid_mesh_shows_the_accepted_form_or_the_valid_names_of_axes(
-    mesh: str, says: str
+def test_the_refusal_of_a_mesh_or_of_axes_shows_what_is_accepted_or_what_the_machine_has(
+    check: Callable[..., object], values: tuple[str | int, ...], says: str
 ) -> None:
     with pytest.raises(ValueError, match=says):
-        mesh_shape(mesh)
+        check(*values)
 
 
 @pytest.mark.parametrize(
@@ -108,24 +119,6 @@ def test_axes_are_sorted_in_the_order_of_the_mesh_without_duplicates(
     axes: str, mesh: str, names: str
 ) -> None:
     assert canonical_axes(axes, mesh) == names
-
-
-@pytest.mark.parametrize(
-    ("axes", "mesh", "says"),
-    [
-        *(
-            (axes, "2x4", r"is no axis of the mesh 2x4; it has x, y$")
-            for axes in ("z", "a", "", "xy", "x,", "x,z")
-        ),
-        ("x", "1x8", "one rank along these axes of 1x8 is not"),
-        ("x,z", "1x8x1", "one rank along these axes of 1x8x1 is not"),
-    ],
-)
-def test_the_refusal_of_axes_lists_the_axes_of_the_mesh_or_says_that_they_have_a_single_rank(
-    axes: str, mesh: str, says: str
-) -> None:
-    with pytest.raises(ValueError, match=says):
-        canonical_axes(axes, mesh)
 
 
 @pytest.mark.parametrize(
@@ -189,19 +182,3 @@ def test_a_mesh_that_fits_the_hosts_and_processes_is_accepted(
     mesh: str, hosts: int, processes: int
 ) -> None:
     check_mesh_hosts(mesh, hosts, processes)
-
-
-@pytest.mark.parametrize(
-    ("mesh", "hosts", "processes", "says"),
-    [
-        (HOSTS, 1, 1, "has 2 hosts, there are 1"),
-        (HOSTS, 4, 4, "has 2 hosts, there are 4"),
-        ("processes:2,devices:4", 2, 4, "has 2 processes, there are 4"),
-        ("slices:3,devices:8", 4, 4, "has 3 slices, there are 4 hosts"),
-    ],
-)
-def test_a_mesh_that_does_not_fit_the_hosts_or_processes_is_refused_with_both_numbers(
-    mesh: str, hosts: int, processes: int, says: str
-) -> None:
-    with pytest.raises(ValueError, match=says):
-        check_mesh_hosts(mesh, hosts, processes)

@@ -23,8 +23,7 @@ RECORDED, NOT_RECORDED = _RECORDED.split(), _NOT_RECORDED.split()
 
 def test_a_variable_with_a_listed_prefix_is_recorded_unless_its_name_suggests_a_secret() -> None:
     assert len(RECORDED) + len(NOT_RECORDED) == 40
-    environment = dict.fromkeys([*NOT_RECORDED, *RECORDED], "1")
-    recorded = recorded_variables(environment, "/home/me")
+    recorded = recorded_variables(dict.fromkeys([*NOT_RECORDED, *RECORDED], "1"), "/home/me")
     assert list(recorded) == sorted(RECORDED)
     assert set(recorded.values()) == {"1"}
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from busbw.model.words import (
@@ -35,20 +38,26 @@ def test_a_payload_is_written_in_the_largest_unit_that_divides_it(
 
 
 @pytest.mark.parametrize(
-    ("count", "text"),
+    ("write", "number", "text"),
     [
-        (0, "0 bytes"),
-        (1023, "1023 bytes"),
-        (1024, "1.0 KiB"),
-        (1536 * 1024, "1.5 MiB"),
-        (int(11.5 * 2**30), "11.5 GiB"),
-        (-2048, "-2.0 KiB"),
+        (bytes_text, 0, "0 bytes"),
+        (bytes_text, 1023, "1023 bytes"),
+        (bytes_text, 1024, "1.0 KiB"),
+        (bytes_text, 1536 * 1024, "1.5 MiB"),
+        (bytes_text, int(11.5 * 2**30), "11.5 GiB"),
+        (bytes_text, -2048, "-2.0 KiB"),
+        (bandwidth_text, 3.4e9, "3.40 GB/s"),
+        (bandwidth_text, 34e9, "34.0 GB/s"),
+        (bandwidth_text, 340e9, "340 GB/s"),
+        (bandwidth_text, 3400e9, "3400 GB/s"),
+        (bandwidth_text, 0.034e9, "0.0340 GB/s"),
+        (bandwidth_text, 0.0, "0 GB/s"),
     ],
 )
-def test_a_number_of_bytes_is_written_in_the_largest_binary_unit_below_it(
-    count: int, text: str
+def test_bytes_are_written_in_the_largest_binary_unit_and_a_rate_with_three_digits_in_gb_per_s(
+    write: Callable[[Any], str], number: float, text: str
 ) -> None:
-    assert text == bytes_text(count)
+    assert text == write(number)
 
 
 @pytest.mark.parametrize(
@@ -71,23 +80,6 @@ def test_a_duration_is_written_with_four_digits_or_fewer_in_microseconds_millise
     seconds: float, digits: dict[str, int], text: str
 ) -> None:
     assert text == seconds_text(seconds, **digits)
-
-
-@pytest.mark.parametrize(
-    ("bytes_per_s", "text"),
-    [
-        (3.4e9, "3.40 GB/s"),
-        (34e9, "34.0 GB/s"),
-        (340e9, "340 GB/s"),
-        (3400e9, "3400 GB/s"),
-        (0.034e9, "0.0340 GB/s"),
-        (0.0, "0 GB/s"),
-    ],
-)
-def test_a_rate_is_written_with_three_digits_in_gb_per_second(
-    bytes_per_s: float, text: str
-) -> None:
-    assert text == bandwidth_text(bytes_per_s)
 
 
 @pytest.mark.parametrize(

@@ -71,8 +71,7 @@ def _schema_of(kind: Any, name: str, definitions: dict[str, Any]) -> dict[str, A
     if origin is typing.Annotated:
         return {**_schema_of(arguments[0], name, definitions), **_limits(arguments[1])}
     if origin in (typing.Union, types.UnionType):
-        inner = _schema_of(arguments[0], name, definitions)
-        return {"anyOf": [inner, {"type": "null"}]}
+        return {"anyOf": [_schema_of(arguments[0], name, definitions), {"type": "null"}]}
     if origin is tuple:
         length = len(arguments) if arguments[-1] is not Ellipsis else None
         of_pair = {} if length is None else {"minItems": length, "maxItems": length}

@@ -40,5 +40,4 @@ def test_a_text_in_csv_that_a_spreadsheet_would_take_for_a_formula_is_quoted(tex
 def test_csv_has_raw_values_and_quotes_special_characters_and_escapes_control_characters(
     rows: list[dict[str, object]], lines: list[str]
 ) -> None:
-    table = Table(columns=tuple(map(Column, rows[0])), rows=make_rows(rows))
-    assert render("csv", table) == lines
+    assert render("csv", Table(columns=tuple(map(Column, rows[0])), rows=make_rows(rows))) == lines

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import operator
 from typing import Any
 
 import jsonschema
@@ -81,6 +83,11 @@ def _document(*verdicts: Verdict, session: SessionVerdict | None = SHIFTED) -> d
     )
 
 
+def _put(document: Any, path: tuple[str | int, ...], value: object) -> None:
+    """Change the value at a path of a document."""
+    functools.reduce(operator.getitem, path[:-1], document)[path[-1]] = value
+
+
 def _complaints(document: object) -> list[str]:
     schema = json.loads(PUBLISHED[Results].read_text(encoding="utf-8"))
     errors = jsonschema.Draft202012Validator(schema).iter_errors(document)
@@ -137,20 +144,8 @@ def test_the_schema_of_results_refuses_an_invalid_value(
     path: tuple[str | int, ...], value: object
 ) -> None:
     document: Any = json.loads(json.dumps(_document(COMPARED, OUT)))
-    place = document
-    for step in path[:-1]:
-        place = place[step]
-    place[path[-1]] = value
+    _put(document, path, value)
     assert _complaints(document) != []
-
-
-def _changed(path: tuple[str | int, ...], value: Any) -> str:
-    written = document(verdict(4096, 6.0))
-    parent: Any = written
-    for key in path[:-1]:
-        parent = parent[key]
-    parent[path[-1]] = value
-    return json.dumps(written)
 
 
 CASE = ("cases", 0, "case")
@@ -193,8 +188,10 @@ CASE = ("cases", 0, "case")
 def test_an_error_in_results_names_the_place_and_the_accepted_value(
     path: tuple[str | int, ...], value: Any, message: str
 ) -> None:
+    changed = document(verdict(4096, 6.0))
+    _put(changed, path, value)
     with pytest.raises(wire.WireError) as refused:
-        read_results(_changed(path, value))
+        read_results(json.dumps(changed))
     assert message in str(refused.value)
 
 

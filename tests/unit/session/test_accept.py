@@ -44,16 +44,18 @@ def judged(
     """Return a judged session that measured one case."""
     spec, key = build.spec(), build.key()
     stored = find_baseline(root, key, build.case())
-    target = grid.choose_devices(
-        device=DeviceClass.CPU,
-        ranks=4,
-        probes=[build.probe(build.device_set())],
-        named_frameworks=[],
-    )
     measured = MeasuredSession(
         options=options(root, **changes),
         grid=(spec,),
-        machine=Machine(target=target, probes=()),
+        machine=Machine(
+            target=grid.choose_devices(
+                device=DeviceClass.CPU,
+                ranks=4,
+                probes=[build.probe(build.device_set())],
+                named_frameworks=[],
+            ),
+            probes=(),
+        ),
         specs=(spec,),
         jobs={spec: TimedJob(case=build.case(), key=key, baseline_search=stored)},
         skipped_verdicts={},
@@ -134,14 +136,12 @@ def test_a_changed_baseline_has_the_reason_of_the_change(
         write(judged(tmp_path, times_s=(1e-3,)))
     now = judged(tmp_path, outcome=outcome, times_s=(2e-3,), **changes)
     now = replace(now, cases_to_replace=frozenset({build.case()} if moved else ()))
-    written = write(now)
-    ((row,),) = (table.rows for table in written.baseline_tables)
+    ((row,),) = (table.rows for table in write(now).baseline_tables)
     assert row.values["reason"] == (f"{cause}, loss accepted" if lost else cause)
     stored = find_baseline(tmp_path, build.key(), build.case()).baseline
     assert stored is not None and stored.sessions[-1].commit == "abc"
 
 
 def _sessions(root: Path) -> list[tuple[float, ...]]:
-    stored = find_baseline(root, build.key(), build.case()).baseline
-    assert stored is not None
+    stored: Any = find_baseline(root, build.key(), build.case()).baseline
     return [session.times_s for session in stored.sessions]

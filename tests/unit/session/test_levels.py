@@ -67,12 +67,6 @@ def _levels(
 
 def _measured(root: Path, measurements: list[Measurement], **environment: Any) -> MeasuredSession:
     """Return a session with these measurements."""
-    target = grid.choose_devices(
-        device=DeviceClass.CPU,
-        ranks=4,
-        probes=[build.probe(build.device_set())],
-        named_frameworks=[],
-    )
     options = _options(root)
     jobs = {
         build.spec(framework=m.case.framework, payload_bytes=m.case.payload_bytes): TimedJob(
@@ -85,7 +79,15 @@ def _measured(root: Path, measurements: list[Measurement], **environment: Any) -
     return MeasuredSession(
         options=options,
         began=BEGAN,
-        machine=Machine(target=target, probes=()),
+        machine=Machine(
+            target=grid.choose_devices(
+                device=DeviceClass.CPU,
+                ranks=4,
+                probes=[build.probe(build.device_set())],
+                named_frameworks=[],
+            ),
+            probes=(),
+        ),
         specs=tuple(jobs),
         jobs=jobs,
         skipped_verdicts={},

@@ -210,8 +210,7 @@ def _refused(root: Path, *words: str) -> str:
     with pytest.raises((UsageError, GridError)) as refused:
         options = read_options(parse_options([*USUAL, *words]), root)
         mode = mode_of(options)
-        specs = mode.select_specs(options)
-        run_session(mode.collected_session, specs, Display(), mode.run_cases)
+        run_session(mode.collected_session, mode.select_specs(options), Display(), mode.run_cases)
     return str(refused.value)
 
 

@@ -107,8 +107,7 @@ def test_the_memory_fraction_of_the_user_is_divided_by_the_processes_that_share_
 ) -> None:
     (first, _) = _members(2, 1)
     variables = host.shared_gpu_variables(first, {name: ".9"})
-    fractions = {key: text for key, text in variables.items() if "FRACTION" in key}
-    assert fractions == {name: "0.450000"}
+    assert {key: text for key, text in variables.items() if "FRACTION" in key} == {name: "0.450000"}
 
 
 def test_a_process_with_its_own_devices_sets_no_nccl_host_id() -> None:

@@ -55,7 +55,8 @@ def _open(backend: ScriptedBackend) -> MeasuringWorker:
     return MeasuringWorker(backend, LaunchId.parse("2.1"), HostMemoryGuard(backend.all_gather))
 
 
-def _measured(backend: ScriptedBackend, **request: Any) -> Run | Failure:
+def _measured(backend: ScriptedBackend, **request: Any) -> Any:
+    """Measure a case; the Run or the Failure is typed so that a test needs no check of it."""
     return _result(_open(backend), **request)
 
 
@@ -65,15 +66,6 @@ def _result(session: MeasuringWorker, **request: Any) -> Run | Failure:
         return session.measure(_request(**request))
     except MeasuringError as error:
         return error.to_failure(session.launch)
-
-
-def _is_run(result: Run | Failure) -> Run:
-    assert isinstance(result, Run), result
-    return result
-
-
-def _run_of(program: ScriptedProgram, **options: Any) -> Run:
-    return _is_run(_measured(ScriptedBackend(program), **options))
 
 
 @pytest.fixture
@@ -91,7 +83,7 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 def test_a_run_by_the_host_clock_has_slopes_as_samples_and_the_overhead_of_a_call() -> None:
     times_s = [1.0, 1.0, 1.0, 8.0, 2.0, 6.0, 4.0]
     program = ScriptedProgram(lambda turn: times_s[turn], call_s=lambda _: 0.25)
-    run = _run_of(program)
+    run = _measured(ScriptedBackend(program))
     assert run.samples_s == (8.0, 2.0, 6.0, 4.0)
     # The p25 is the launch's time.
     assert (run.clock, run.clocks_s, run.dispatch_s) == ("host", {"host": 3.5}, 0.25)
@@ -103,7 +95,6 @@ def test_a_run_by_the_host_clock_has_slopes_as_samples_and_the_overhead_of_a_cal
 def test_a_wrong_value_in_any_chain_of_a_case_is_a_failure_and_gives_no_run(turn: int) -> None:
     backend = ScriptedBackend(ScriptedProgram(wrong_at=turn))
     failure = _measured(backend)
-    assert isinstance(failure, Failure)
     assert FailureKind.WRONG_RESULT is failure.kind
     assert failure.message == "rank 1, element 7: 3.0, expected 4.0"
     assert (str(failure.launch), failure.detected) == ("2.1", None)
@@ -115,7 +106,6 @@ def test_an_out_of_memory_error_of_the_framework_is_a_failure_with_the_bytes_of_
         FailureKind.OUT_OF_MEMORY, "no room", needed_bytes=20, available_bytes=10
     )
     failure = _measured(_failing(lacking))
-    assert isinstance(failure, Failure)
     assert failure.detected is OutOfMemoryDetection.RAISED
     assert (failure.needed_bytes, failure.available_bytes) == (20, 10)
 
@@ -139,11 +129,10 @@ def test_an_unexpected_exception_while_a_case_is_measured_is_raised() -> None:
 def test_a_case_that_does_not_fit_in_the_free_memory_is_refused_before_its_program_runs(
     sizes: dict[str, int],
 ) -> None:
-    run = _is_run(_measured(ScriptedBackend(ScriptedProgram(), MemoryNeed(needed_bytes=100))))
+    run = _measured(ScriptedBackend(ScriptedProgram(), MemoryNeed(needed_bytes=100)))
     assert (run.predicted_memory_bytes, run.peak_memory_bytes) == (110, 50)
     backend = ScriptedBackend(ScriptedProgram(), MemoryNeed(needed_bytes=101))
     failure = _measured(backend)
-    assert isinstance(failure, Failure)
     assert (failure.kind, failure.detected) == (
         FailureKind.OUT_OF_MEMORY,
         OutOfMemoryDetection.PREDICTED,
@@ -157,7 +146,7 @@ def test_the_predicted_memory_counts_a_third_of_the_free_heap_as_reused(
     sizes: dict[str, int],
 ) -> None:
     sizes["heap"] = 60
-    run = _is_run(_measured(ScriptedBackend(ScriptedProgram(), MemoryNeed(needed_bytes=100))))
+    run = _measured(ScriptedBackend(ScriptedProgram(), MemoryNeed(needed_bytes=100)))
     assert run.predicted_memory_bytes == 10 + 100 - 20
     # That it fits is not left to chance.
     assert isinstance(
@@ -188,7 +177,6 @@ def test_the_processes_of_a_host_share_its_free_memory(
     failure = _measured(
         ScriptedBackend(ScriptedProgram(), MemoryNeed(available_bytes + 1)), key=key
     )
-    assert isinstance(failure, Failure)
     assert failure.kind is FailureKind.OUT_OF_MEMORY
     assert (failure.available_bytes, failure.capacity_bytes) == (
         available_bytes,
@@ -199,7 +187,7 @@ def test_the_processes_of_a_host_share_its_free_memory(
 def test_no_host_memory_is_predicted_for_a_device_that_has_its_own_memory(
     sizes: dict[str, int],
 ) -> None:
-    run = _run_of(ScriptedProgram())
+    run = _measured(ScriptedBackend(ScriptedProgram()))
     assert (run.predicted_memory_bytes, run.peak_memory_bytes) == (None, 77)
 
 
@@ -291,7 +279,7 @@ ON_DEVICE = build.case(protocol="device/chain2")
 
 def _recorded(
     program: ScriptedProgram, *, lost: int = 0, samples: int = 4
-) -> tuple[ScriptedBackend, Run | Failure]:
+) -> tuple[ScriptedBackend, Any]:
     """Measure by the device's clock; `lost` collectives are missing in each device's recording."""
     backend = ScriptedBackend(program)
     backend.lost = lost
@@ -301,8 +289,7 @@ def _recorded(
 def test_a_run_by_the_device_clock_has_its_samples_and_the_host_time_of_the_same_calls() -> None:
     # Two chains to warm up, one to calibrate and five samples come before the recording.
     program = ScriptedProgram(lambda turn: 1.0 if turn < 8 else 3.0, call_s=lambda _: 0.25)
-    backend, measured = _recorded(program, samples=5)
-    run = _is_run(measured)
+    backend, run = _recorded(program, samples=5)
     assert (run.clock, run.samples_s) == ("device", (0.5,) * 5)
     assert run.clocks_s == {"host": 3.0, "device": 0.5}
     assert run.rank_times_s == (0.125, 0.25, 0.375, 0.5)
@@ -318,9 +305,8 @@ def test_a_run_by_the_device_clock_has_its_samples_and_the_host_time_of_the_same
 def test_a_recording_has_a_limited_number_of_events_in_whole_steps_of_the_program(
     step: int, iterations: int
 ) -> None:
-    program = ScriptedProgram(lambda _: 1e-6, step=step, most=10**5)
-    backend, run = _recorded(program, samples=8)
-    assert _is_run(run).iterations == iterations
+    backend, run = _recorded(ScriptedProgram(lambda _: 1e-6, step=step, most=10**5), samples=8)
+    assert run.iterations == iterations
     assert 4 * sum(backend.recorded_runs) <= device_clock.MAX_RECORDED_COLLECTIVES
 
 
@@ -343,6 +329,5 @@ def test_a_measurement_by_the_device_clock_fails_after_a_wrong_result_or_an_inco
     options: dict[str, Any], lost: int, kind: FailureKind, text: str
 ) -> None:
     backend, failure = _recorded(ScriptedProgram(lambda _: 1.0, **options), lost=lost)
-    assert isinstance(failure, Failure)
     assert (failure.kind, text in failure.message) == (kind, True)
     assert options != {"most": 1} or max(backend.program.runs) == 1

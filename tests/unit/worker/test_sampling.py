@@ -40,8 +40,7 @@ def test_a_first_chain_as_fast_as_in_the_previous_launch_needs_no_second_warm_up
     first_s: float, warm_up: int
 ) -> None:
     program = ScriptedProgram(lambda _: 2**-10, call_s=lambda turn: 0.25 if turn else first_s)
-    sampler = make_sampler(program)
-    sampler.warm_up_and_calibrate(pace=PACE)
+    make_sampler(program).warm_up_and_calibrate(pace=PACE)
     assert program.calls == [*[1] * warm_up, 0, 12]
 
 
@@ -155,8 +154,7 @@ def test_the_overhead_of_a_call_does_not_count_for_the_requested_length_of_a_sam
     shortest: int,
 ) -> None:
     program = ScriptedProgram(lambda _: 1e-3, call_s=lambda _: 5.0, shortest=shortest)
-    samples = _slopes(program, min_sample_s=0.01)
-    assert (samples.iterations - shortest) * 1e-3 >= 0.01
+    assert (_slopes(program, min_sample_s=0.01).iterations - shortest) * 1e-3 >= 0.01
 
 
 @pytest.mark.parametrize("shortest", [0, 1])

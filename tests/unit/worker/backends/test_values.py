@@ -160,8 +160,7 @@ def test_a_result_with_another_number_of_elements_than_expected_is_wrong(
 ) -> None:
     values = _values(collective=collective)
     count = COLLECTIVES[collective].output_bytes(4 * COUNT, 4) // 4
-    got = np.resize(values.values_after(0, 0, 1)[0], count + change)
-    message = _refused(values, 0, got)
+    message = _refused(values, 0, np.resize(values.values_after(0, 0, 1)[0], count + change))
     assert message == f"rank 0 holds {count + change} elements, expected {count}"
 
 

@@ -255,8 +255,7 @@ def test_a_refusal_of_the_proof_shows_a_shortened_instruction_on_a_separate_line
 def test_the_proof_refuses_a_collective_over_other_groups_than_all_ranks(
     groups: str,
 ) -> None:
-    line = SECOND.replace("{{0,1,2,3}}", groups)
-    message = _refused(programs.cpu(FIRST, line))
+    message = _refused(programs.cpu(FIRST, SECOND.replace("{{0,1,2,3}}", groups)))
     assert "over 4 ranks in each turn of the loop in groups {0,1,2,3}, XLA compiled" in message
     assert f"replica_groups={groups.removesuffix('x')}" in message
 

@@ -116,8 +116,7 @@ def _member(index: int, processes: int = 4, hosts: int = 2) -> GroupMember:
 def _joining(load: Load, initialize: Callable[..., None]) -> Any:
     config = SimpleNamespace(update=lambda name, value: None)
     errors = SimpleNamespace(JaxRuntimeError=KeyError)
-    distributed = SimpleNamespace(initialize=initialize)
-    return load(config=config, distributed=distributed, errors=errors)
+    return load(config=config, distributed=SimpleNamespace(initialize=initialize), errors=errors)
 
 
 def test_a_jax_process_joins_its_group_without_cluster_detection(

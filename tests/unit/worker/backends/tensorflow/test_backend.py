@@ -18,7 +18,6 @@ pytestmark = real.needs("tensorflow")
 PAYLOAD = 4096
 OTHERS = ("reduction_to_one_device", "hierarchical_copy")
 SIZES = (4, 100, 1024)
-LARGE = 2**26
 
 
 def _spec(payload_bytes: int = PAYLOAD, **changes: Any) -> CaseSpec:
@@ -100,7 +99,7 @@ def test_a_tensorflow_run_by_the_device_clock_has_a_time_of_each_rank_and_a_host
 
 @pytest.mark.exhaustive
 def test_the_predicted_peak_memory_of_tensorflow_is_within_a_quarter_of_the_measured_peak() -> None:
-    (run,) = real.launch([_spec(LARGE)], ranks=4)
+    (run,) = real.launch([_spec(2**26)], ranks=4)
     assert isinstance(run, Run), run
     assert run.peak_memory_bytes is not None and run.predicted_memory_bytes is not None
     assert 0.75 < run.predicted_memory_bytes / run.peak_memory_bytes < 1.25
