@@ -187,7 +187,7 @@ def check_can_measure_alone(options: Options, has_chips: bool) -> None:
     for scripted frameworks, or if the options name hosts.
     """
     is_scripted = all(FRAMEWORKS[name].is_scripted for name in options.frameworks)
-    may_be_tpu = has_chips and options.device in (DeviceClass.TPU, None)
+    may_be_tpu = options.device is DeviceClass.TPU or (options.device is None and has_chips)
     if is_scripted or options.remote or not may_be_tpu:
         return
     names, source = find_slice_hosts(os.environ, has_chips)

@@ -69,7 +69,8 @@ def test_a_changed_collective_of_a_user_program_is_named_with_its_source_line(
     assert outcomes(_program(folder, "fsdp.v6e_2x4")) == {ID: "PASS"}
     ran = _program(folder, "fsdp.tpu7x_2x2x1", exit_code=1)
     assert outcomes(ran) == {ID: "CHANGED"}
-    assert "1 CHANGED: fake v5e:2x4 train-step: reduce-scatter of bfloat16 4M along data: " in ran.text
+    label = "fake v5e:2x4 train-step"
+    assert f"1 CHANGED: {label}: reduce-scatter of bfloat16 4M along data: " in ran.text
     for text in (
         "all-gather of bfloat16 2M along data: synchronous -> asynchronous (program/steps.py:52)",
         "reduce-scatter of bfloat16 4M along data: 4 per step -> none (program/steps.py:49)",
