@@ -89,7 +89,7 @@ class ProgramCases:
         total_s = sum(seconds.values())
         longest = max(seconds, key=seconds.__getitem__)
         # A group of a single rank moves nothing.
-        omitted = [f"{use.name} x {use.times}" for use in self.omissions if use.ranks != 1]
+        omitted = [f"{use.name}, {use.times_text}" for use in self.omissions if use.ranks != 1]
         return (
             f"communication of {self.name}: {seconds_text(total_s, 3)} a step: "
             f"{self.uses_by_spec[longest][0].name} x {self.count_runs(longest)} "

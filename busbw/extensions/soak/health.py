@@ -171,7 +171,7 @@ class HealthObserver:
             self._last_readings[host] = reading
 
     def _ask_all_hosts(self, worker_spec: WorkerSpec) -> Sequence[HealthReading | Failure]:
-        """Return the reading of each process, or the failures because of which a reading lacks.
+        """Return the reading of each process, or the failures of the processes without a reading.
 
         `worker_spec` describes the processes, which are started if they do not run.
         """

@@ -5,8 +5,6 @@ A signature is a hash of a sum's result, and the orders of summation that give t
 
 from __future__ import annotations
 
-import itertools
-import operator
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
@@ -103,20 +101,25 @@ def _reference_launches(
 def order_tables(measurements: Iterable[Measurement]) -> list[Table]:
     """Return a table with the orders of summation, and the payloads from which they are used.
 
-    The table has a row for each family of cases in which the order changes with the payload. The
-    list is empty without such a family. Cases without a signature, or with launches in different
-    orders, are left out.
+    The table has a row for each family of cases in which the order changes with the payload: no
+    order is possible at all payloads. The list is empty without such a family. Cases without a
+    signature, with launches in different orders, or with a result that any order gives are left
+    out.
     """
     keys: list[tuple[str, int, str]] = []
     for measurement in measurements:
         signatures = _find_signatures(measurement.runs)
         order = signatures[0].partition(" ")[2] if len(signatures) == 1 else ""
-        if order:
+        if order not in ("", "any order"):
             keys.append((measurement.case.family_name, measurement.case.payload_bytes, order))
     starts: dict[str, list[str]] = defaultdict(list)
-    keys.sort()
-    for (family, order), alike in itertools.groupby(keys, key=operator.itemgetter(0, 2)):
-        starts[family].append(f"{order} from {payload_text(next(alike)[1])}")
+    common_orders: dict[str, set[str]] = defaultdict(set)
+    for family, payload_bytes, order in sorted(keys):
+        orders = set(order.split(" or "))
+        # The signatures of successive payloads can name different orders with an order in common.
+        if not common_orders[family] & orders:
+            starts[family].append(f"{order} from {payload_text(payload_bytes)}")
+        common_orders[family] = common_orders[family] & orders or orders
     rows = [
         {"group": family, "orders": ", ".join(texts)}
         for family, texts in starts.items()
@@ -124,5 +127,11 @@ def order_tables(measurements: Iterable[Measurement]) -> list[Table]:
     ]
     if not rows:
         return []
-    title = TextLine("order of summation, by payload:")
-    return [Table(title=title, columns=_ORDER_COLUMNS, rows=make_rows(rows), indent=4)]
+    return [
+        Table(
+            title=TextLine("order of summation, by payload:"),
+            columns=_ORDER_COLUMNS,
+            rows=make_rows(rows),
+            indent=4,
+        )
+    ]

@@ -345,4 +345,4 @@ def test_a_chain_of_permutes_whose_length_is_unknown_is_named_as_left_out_of_the
     folder.script(ranks=4, latency_s=1e-3)
     text = " ".join(_measured(folder, "dump.txt", "--ranks=4").text.split())
     assert "all-reduce of float32 2K in groups of 4 x 1 is 1.00 of it; each collective" in text
-    assert "; left out: permute of float32 2K in groups of 4 x 1" in text
+    assert "; left out: permute of float32 2K in groups of 4, 1 per iteration" in text
