@@ -159,7 +159,8 @@ def _torus_ceiling(chip: Chip, key: EnvironmentKey, algorithm: Mapping[str, str]
     """Return the ceiling of the links of a TPU slice with the shape `key.mesh`.
 
     Returns None without a mesh, if the mesh does not have a place for each chip, and for a slice of
-    a single chip. `algorithm` has the compiler's choices: few ``colors`` lower the ceiling.
+    a single chip. `algorithm` has the choices of the compiler. If `algorithm` has ``colors``
+    (routes), a chip sends on no more links than colors, so that few colors lower the ceiling.
     """
     chips = key.ranks // chip.devices_per_chip
     if not key.mesh or math.prod(mesh_shape(key.mesh)) != chips or chips < 2:

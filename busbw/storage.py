@@ -343,10 +343,10 @@ def _machine_lock_holder() -> str:
     return match[0].decode() if match else "an unknown process"
 
 
-def machine_identity() -> str:
-    """Return a text that identifies this machine by its kernel and lock file; empty if unknown.
+def boot_and_lock_identity() -> str:
+    """Return a text that identifies the running kernel and the lock file; empty if unknown.
 
-    Two processes with different identities do not share a machine lock.
+    The text changes at each boot. Processes with different texts do not share a machine lock.
     """
     try:
         kernel = Path("/proc/sys/kernel/random/boot_id").read_text().strip()

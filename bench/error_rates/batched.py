@@ -215,7 +215,7 @@ class Judge:
             deviation=np.sqrt(variance * once_more),
             unit=np.sqrt(squares / freedom * once_more),
             session=session,
-            factor=self._limit_in_sigmas(residuals.sum(1))[:, None],
+            factor=self._residual_limit_in_sigmas(residuals.sum(1))[:, None],
         )
 
     def _session_variance(
@@ -245,7 +245,7 @@ class Judge:
     def _normal_sigmas(self) -> Array:
         return np.asarray(self.rule.case_sigmas + self.rule.case_sigmas_over_sessions / self.quiet)
 
-    def _limit_in_sigmas(self, residuals: Array) -> Array:
+    def _residual_limit_in_sigmas(self, residuals: Array) -> Array:
         """Return the limit of cases in standard deviations, for each device.
 
         It is larger if the residuals of earlier sessions had heavy tails. `residuals` is the number

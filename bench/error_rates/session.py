@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from busbw.judge.decision import decide_direction
+from busbw.judge.decision import decide_speed_change
 from busbw.judge.lasting_losses import Assessment, append_session, assess_session
 from busbw.judge.levels import cases_decided_by_first_launch
 from busbw.judge.noise import find_two_neighbours
@@ -78,7 +78,7 @@ def judge(
         times = {case: CaseTimes.split(launches, rule, LAUNCHES) for case, launches in used.items()}
         bounds = compute_limits(history, times)
         decisions = {
-            case: decide_direction(times[case], limit, rule, limit.slower_above_log_ratio)
+            case: decide_speed_change(times[case], limit, rule, limit.slower_above_log_ratio)
             for case, limit in bounds.limits.items()
         }
         more = {

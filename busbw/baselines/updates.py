@@ -245,8 +245,8 @@ def prune(
 
     Args:
         draft: The files to change. A file that has no baseline left will be removed.
-        kept_cases: The cases to keep, each with its machine. Files without any of these cases are
-            not changed.
+        kept_cases: The cases to keep, each with its machine. Files to which none of these cases
+            belongs are not changed.
         session: A record of the session, whose date and commit the entries in change logs name.
         reason: The reason that these entries name.
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from busbw import wire
-from busbw.history.texts import failing_since_texts, history_texts
+from busbw.history.texts import failing_since_texts, history_paragraphs
 from busbw.report.conclusion import Paragraph
 from busbw.report.results import SessionDocument
 from busbw.report.table import render
@@ -46,7 +46,9 @@ def run(options: argparse.Namespace) -> int:
     """Print the session in the file `options.results` as Markdown, and return the exit code 0."""
     session = read_session(options.results)
     machines = select_machine_histories(options.history, options.baselines, sessions=[session])
-    histories = {f"History of {machine.folder}": history_texts(machine) for machine in machines}
+    histories = {
+        f"History of {machine.folder}": history_paragraphs(machine) for machine in machines
+    }
     texts = [
         text
         for machine in machines

@@ -65,7 +65,7 @@ class AllReduce(AbstractCollective):
             (0.0, 2.0, 1.0) if draw.reduce_op == "sum" else (4.0, 1.0, 2.0)
         )
         values = []
-        for index, weight in enumerate(_weights(draw)):
+        for index, weight in enumerate(_element_weights_of_period(draw)):
             position_of_weight = index % draw.ranks
             factor = own_factor if position_of_weight == position else other_factor
             factor = next_factor if position_of_weight == (position - 1) % draw.ranks else factor
@@ -89,10 +89,10 @@ class AllReduce(AbstractCollective):
         """
         constant_factors = {"max": 4.0, "min": 1.0}
         factor = constant_factors.get(draw.reduce_op) or float(draw.ranks) ** iterations
-        return (tuple(weight * factor for weight in _weights(draw)),)
+        return (tuple(weight * factor for weight in _element_weights_of_period(draw)),)
 
 
-def _weights(draw: Draw) -> list[float]:
+def _element_weights_of_period(draw: Draw) -> list[float]:
     """Return the weights w(i) of a period: each of the four WEIGHTS n times, for n ranks.
 
     Each draw begins with another weight. The weights of sums are multiples of the smallest power of

@@ -42,13 +42,15 @@ class ReduceScatter(AbstractCollective):
         """Return the input of the rank at `position`: one block of values for each rank.
 
         Every block has the same powers of two, in an order that depends on the block and on
-        `draw.number`, so that a block in a wrong place is noticed. If `position` is even, the
-        values at odd indices of each block are doubled, and otherwise the values at even indices.
+        `draw.number`, so that a block in a wrong place is noticed. Ranks at even positions double
+        the values at odd indices of each block, and ranks at odd positions the values at even
+        indices. So a sum that has a rank of one kind twice in place of a rank of the other kind is
+        noticed, too.
         """
         return tuple(
             tuple(
                 weight * (1 + (position + index) % 2)
-                for index, weight in enumerate(_weights(draw, block))
+                for index, weight in enumerate(_powers_of_two_of_block(draw, block))
             )
             for block in range(draw.ranks)
         )
@@ -71,10 +73,12 @@ class ReduceScatter(AbstractCollective):
             sum(1 + (rank + index) % 2 for rank in range(draw.ranks))
             for index in range(VALUES_PER_PERIOD)
         ]
-        return (tuple(w * count for w, count in zip(_weights(draw, position), counts)),)
+        return (
+            tuple(w * count for w, count in zip(_powers_of_two_of_block(draw, position), counts)),
+        )
 
 
-def _weights(draw: Draw, block_number: int) -> tuple[float, ...]:
+def _powers_of_two_of_block(draw: Draw, block_number: int) -> tuple[float, ...]:
     """Return the powers of two that block `block_number` repeats as starting values, all different.
 
     Each of 32 consecutive blocks has the eight powers in another order, so that no block can be

@@ -79,7 +79,11 @@ class Group:
 
     @property
     def has_ended(self) -> bool:
-        """Whether all processes have ended, so that no more requests can be sent."""
+        """Whether the workers were closed or killed, so that no request can be sent.
+
+        A failed request kills all workers, unless each worker replied with a Failure. A process
+        that ended by itself is noticed only by a request.
+        """
         return not self.members
 
     def wait_until_ready(self, timeout_s: float, activity: str = "starting") -> Failure | None:
@@ -182,7 +186,7 @@ class Group:
             if is_late:
                 silent = [index for index in range(len(self.members)) if index not in answers]
                 return self._end_member_after_timeout(
-                    self._stopped_members(silent) or silent, activity
+                    self._suspended_members(silent) or silent, activity
                 )
             answers |= {
                 index: reply.answer for index, reply in received.items() if isinstance(reply, Reply)
@@ -234,14 +238,14 @@ class Group:
                 if isinstance(answer, WorkerExit | Failure):
                     causes[index] = answer
         others = [index for index in range(len(self.members)) if index not in causes]
-        if stopped := self._stopped_members(others):
+        if stopped := self._suspended_members(others):
             # A process that a signal stopped does not end. The other processes ended because the
             # framework told them that it does not hear from the stopped process.
             return self._end_member_after_timeout(stopped, activity)
         index = min(causes, key=lambda index: _cause_order(causes[index]))
         return self._member_failure([index], causes[index], activity)
 
-    def _stopped_members(self, indices: Iterable[int]) -> list[int]:
+    def _suspended_members(self, indices: Iterable[int]) -> list[int]:
         """Return those of `indices` whose processes a signal such as SIGSTOP has stopped."""
         return [index for index in indices if self.members[index].is_suspended]
 

@@ -223,7 +223,7 @@ class RoundRunner:
         for index, case in enumerate(cases):
             count = f"{sum(map(len, self._results.values())) + 1}/{self._planned_count}"
             self.on_progress(f"busbw: round {self._round}/{self._last_round}: {count} {case.name}")
-            is_interleaved = len(groups) > 1 and total_payload_bytes(case) < LARGE_BYTES
+            is_interleaved = len(groups) > 1 and payload_bytes_of_all_ranks(case) < LARGE_BYTES
             measure = (
                 self._measure_interleaved if is_interleaved else self._measure_sides_separately
             )
@@ -326,11 +326,12 @@ def shuffle_cases(
     shuffled = shuffler.sample(cases, len(cases))
     # Small cases have equal keys, so that they keep their random order.
     shuffled.sort(
-        key=lambda case: max(LARGE_BYTES - 1, total_payload_bytes(case)), reverse=is_largest_first
+        key=lambda case: max(LARGE_BYTES - 1, payload_bytes_of_all_ranks(case)),
+        reverse=is_largest_first,
     )
     return shuffled
 
 
-def total_payload_bytes(case: Case) -> int:
+def payload_bytes_of_all_ranks(case: Case) -> int:
     """Return the sum of the payloads of all ranks, in bytes."""
     return case.payload_bytes * case.ranks

@@ -71,13 +71,14 @@ def with_declared_types(values: Mapping[str, object], location: str) -> Mapping[
     begins with `location`, if a value does not have the declared type.
     """
     return {
-        name: wire.from_json(_declared_type(name), value, f"{location}.{name}")
+        name: wire.from_json(_type_of_extra_value(name), value, f"{location}.{name}")
         for name, value in values.items()
     }
 
 
 @functools.cache
-def _declared_type(name: str) -> Any:
+def _type_of_extra_value(name: str) -> Any:
+    """Return the type that a table VALUES declares for an extra value; `object` without a type."""
     return load_table("VALUES", name).get(name, object)
 
 

@@ -199,7 +199,7 @@ def append_lines(root: Path, key: EnvironmentKey, lines: Sequence[HistoryLine]) 
         storage.reraise_as(HistoryError, storage.LockedError, OSError, where=f"{path}: "),
         storage.lock_folder(path.parent),
     ):
-        before = _read_content(path) if path.exists() else b""
+        before = _read_without_conflict_markers(path) if path.exists() else b""
         # A file of another format is not appended to.
         _parse_lines(path, {before.partition(b"\n")[0]: 1})
         if before and not before.endswith(b"\n"):
@@ -264,12 +264,12 @@ def _read_lines(path: Path) -> list[HistoryLine]:
     if not _YEAR_FILE_PATTERN.fullmatch(path.name):
         raise HistoryError(f"{path}: expected a file named for a year, such as 2026.jsonl")
     numbers: dict[bytes, int] = {}
-    for number, text in enumerate(_read_content(path).split(b"\n"), 1):
+    for number, text in enumerate(_read_without_conflict_markers(path).split(b"\n"), 1):
         numbers.setdefault(text, number)
     return _parse_lines(path, numbers)
 
 
-def _read_content(path: Path) -> bytes:
+def _read_without_conflict_markers(path: Path) -> bytes:
     """Read the bytes of a history file.
 
     Raises HistoryError if the file cannot be read, or has the markers of a merge conflict of Git.
@@ -354,7 +354,7 @@ def read_acknowledged_changes(root: Path) -> tuple[AcknowledgedChange, ...]:
     if not os.path.lexists(path):
         return ()
     with storage.reraise_as(HistoryError, ValueError, where=f"{path}: "):
-        content = tomllib.loads(_read_content(path).decode())
+        content = tomllib.loads(_read_without_conflict_markers(path).decode())
         # JSON has no dates, so that each date becomes a text.
         document = json.loads(json.dumps(content, default=str))
         return wire.from_json(_AcknowledgedFile, document, "file").change

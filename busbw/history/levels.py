@@ -186,7 +186,7 @@ def build_machine_history(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Level:
+class _NewestLevel:
     """The newest level of a case, and the changes of the level.
 
     Attributes:
@@ -209,7 +209,7 @@ _LogTimesByPosition = Mapping[int, float]
 
 def _find_levels(
     sessions: Sequence[StoredSession],
-) -> tuple[Mapping[Case, _Level], tuple[MeanChange, ...]]:
+) -> tuple[Mapping[Case, _NewestLevel], tuple[MeanChange, ...]]:
     """Return the levels of the cases of a series, and the changes that most cases share.
 
     `sessions` are the sessions of the series, oldest first. A log time is the sum of the level of
@@ -318,7 +318,7 @@ def _is_shared(
 
 def _find_case_levels(
     residuals: Mapping[Case, _LogTimesByPosition], shared_changes: Sequence[MeanChange]
-) -> dict[Case, _Level]:
+) -> dict[Case, _NewestLevel]:
     """Compute the newest level of each case, and its changes.
 
     The noise of a case is estimated from its own sessions and from the noise of the other cases.
@@ -343,7 +343,7 @@ def _find_case_levels(
         level = statistics.fmean(_without_changes(values, changes).values())
         level += math.fsum(change.size_at(last) for change in (*changes, *shared_changes))
         relative_stddev = math.sqrt(variance.value) if variance is not None else None
-        levels[case] = _Level(
+        levels[case] = _NewestLevel(
             changes=changes, level_s=math.exp(level), relative_stddev=relative_stddev
         )
     return levels
@@ -351,7 +351,7 @@ def _find_case_levels(
 
 def _case_history(
     lines: Sequence[HistoryLine],
-    level: _Level | None,
+    level: _NewestLevel | None,
     sessions: Sequence[StoredSession],
     acknowledged_changes: Sequence[AcknowledgedChange],
 ) -> CaseHistory:

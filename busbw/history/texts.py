@@ -100,8 +100,8 @@ def _failing_text(case: Case, outcome: Outcome, lines: Sequence[HistoryLine]) ->
     return f"{outcome.value} since {first:%Y-%m-%d} ({count}); changed there: {changed}"
 
 
-def history_texts(machine: MachineHistory) -> Iterator[tuple[str, Sequence[str]]]:
-    """Yield headings about the history of a machine, each with the texts of the list below it.
+def history_paragraphs(machine: MachineHistory) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield paragraphs about the history of a machine: headings, each with a list below it.
 
     The first heading counts the outcomes of sessions, and its list is empty. The list of the second
     heading has the changes of levels, newest first; empty without a change.

@@ -20,7 +20,7 @@ from busbw.model.verdict import LaunchTimeSummary, PublishedBandwidth, Verdict
 from busbw.model.words import Outcome, change_text, plural, seconds_text
 from busbw.stats.launches import launch_time_s, robust_stddev
 
-from .decision import CaseLimits, DirectionDecision, decide_direction
+from .decision import CaseLimits, SpeedChangeDecision, decide_speed_change
 from .noise import find_two_neighbours
 from .policy import Policy
 from .series import NO_LOSS, CaseTimes, SeriesLoss
@@ -283,7 +283,7 @@ def _compare_with_level(
         slower_above_log_ratio, latest_loss = math.log(settings.fail_above), NO_LOSS
         limits = replace(limits, fastest_launch_above_log_ratio=None)
     times = CaseTimes.split(times_s, policy.rule, settings.planned_launch_count)
-    decision = decide_direction(times, limits, policy.rule, slower_above_log_ratio)
+    decision = decide_speed_change(times, limits, policy.rule, slower_above_log_ratio)
     outcome, reason = _outcome_and_reason(decision, settings, latest_loss)
     before = summarize_times(measurement.case, baseline.times_s, math.exp(expected.log_level))
     text = (
@@ -314,7 +314,7 @@ def _compare_with_level(
 
 
 def _outcome_and_reason(
-    decision: DirectionDecision, settings: JudgingSettings, latest_loss: SeriesLoss
+    decision: SpeedChangeDecision, settings: JudgingSettings, latest_loss: SeriesLoss
 ) -> tuple[Outcome, str]:
     """Turn the decision on today's times into an outcome and a reason of a few words.
 
@@ -355,7 +355,9 @@ def plan_rerun(
     *,
     include_neighbours: bool,
 ) -> tuple[tuple[CaseSpec, ...], int]:
-    """Choose the cases to measure again.
+    """Choose the cases to measure again: those that lack launches, and perhaps their neighbours.
+
+    A case lacks launches if it has fewer launches than its ruling needs.
 
     Args:
         rulings: The ruling on each case so far.
@@ -364,8 +366,8 @@ def plan_rerun(
             seems slower.
 
     Returns:
-        The cases to measure again, and the least number of additional launches with which at least
-        one undecided case has enough. Without undecided cases, no cases and 0.
+        The cases to measure again, and the number of launches to add: the smallest number that any
+        of the undecided cases lacks. Without undecided cases, no cases and 0.
 
     """
     lacking = {

@@ -95,7 +95,7 @@ def merge_findings(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DirectionDecision:
+class SpeedChangeDecision:
     """The decision whether a case is slower or faster than its expected time.
 
     Attributes:
@@ -118,9 +118,9 @@ class DirectionDecision:
     is_noisy: bool
 
 
-def decide_direction(
+def decide_speed_change(
     times: CaseTimes, limits: CaseLimits, rule: Rule, slower_above_log_ratio: float
-) -> DirectionDecision:
+) -> SpeedChangeDecision:
     """Decide whether a case is slower than its expected time, faster, or neither.
 
     A case is slower if each of these log ratios to the expected time exceeds its limit:
@@ -167,7 +167,7 @@ def decide_direction(
         direction = int(times.all_launches.log_fastest - limits.expected_time.log_fastest > fastest)
     elif log_ratio < limits.faster_below_log_ratio:
         direction = -1
-    return DirectionDecision(
+    return SpeedChangeDecision(
         direction=direction,
         log_ratio=log_ratio,
         slower_above_log_ratio=slower_above_log_ratio,
@@ -179,18 +179,19 @@ def decide_direction(
 def _partial_limit(
     limits: CaseLimits, slower_above_log_ratio: float, limit_share: float, rule: Rule
 ) -> float:
-    """Return the log ratio that a part of the launches of a slower case must exceed.
+    """Return the limit that a part of the launches of a slower case must exceed, too.
 
-    The part is the first launches, the confirming launches or the fastest launch. The result is the
-    larger of these two values, but at most `slower_above_log_ratio`, the limit for all launches
+    The part is the first launches, the confirming launches or the fastest launch. Its limit is the
+    larger of these two log ratios, but at most `slower_above_log_ratio`, the limit for all launches
     together:
 
     - `limit_share` * `slower_above_log_ratio`
-    - the common shift of the case + `limit_share` * the limit of its residual
+    - the common shift of the case + `limit_share` * the limit of its residual, so that a shift that
+      other cases have, too, is not enough
 
     `limit_share` is from 0 to 1. The common shift is the part of the log ratio that the case shares
-    with other cases. A negative common shift counts as 0, unless the rule compares a case with the
-    neighbours in its family.
+    with other cases. A negative common shift is replaced by 0, unless the rule compares a case with
+    the neighbours in its family.
     """
     shift = limits.common_shift if rule.compares_neighbours else max(0.0, limits.common_shift)
     partial = max(limit_share * slower_above_log_ratio, shift + limit_share * limits.residual_limit)

@@ -14,7 +14,7 @@ from statistics import fmean, median
 from busbw.model.case import Case, convert_to
 from busbw.stats.launches import sum_of_squares_about_mean
 
-from .decision import decide_direction
+from .decision import decide_speed_change
 from .noise import SessionNoise
 from .policy import (
     LAST_MEDIAN_SESSION_COUNT,
@@ -76,14 +76,17 @@ class LatestSession:
 class Assessment(SessionLimits):
     """The assessment of a session: its limits, and how the session differs from earlier sessions.
 
-    A subject is a case or the name of a framework, which stands for its shared part.
+    A subject is the owner of a series of sessions: a case, or the shared part of a framework (the
+    median log ratio of its cases), which the name of the framework stands for.
 
     Attributes:
         history: The sessions before this session, until `append_session` adds this session.
         directions: For each case, 1 if this session alone shows that the case is slower, -1 if
             faster, 0 if neither. None if the case seems slower and confirming launches are missing.
-        latest_session_by_subject: This session as the latest session of the series of each subject.
-        latest_losses: The loss over several sessions of each subject, after this session.
+        latest_session_by_subject: This session as the newest entry in the series of each subject:
+            the launches, and their distance from the level.
+        latest_losses: The present loss of each subject, which this session alone or several
+            sessions show; its `loss` is 0 without a loss.
         slower_frameworks: The names of the frameworks whose cases together are slower, in this
             session or over several sessions.
         recent_noisy_session_count: How many of the last ten sessions, this session included, were
@@ -109,7 +112,7 @@ def assess_session(
     """
     rule, is_noisy = history.rule, session_limits.is_noisy
     directions = {
-        case: decide_direction(
+        case: decide_speed_change(
             times_today[case], limit, rule, limit.slower_above_log_ratio
         ).direction
         for case, limit in session_limits.limits.items()

@@ -164,7 +164,7 @@ class StoredTimes:
     history: Sequence[StoredSession] = ()
     acknowledged_changes: Mapping[Case, datetime] = field(default_factory=dict)
 
-    def select_sessions(self, merge_within: timedelta) -> tuple[StoredSession, ...]:
+    def accepted_and_later_sessions(self, merge_within: timedelta) -> tuple[StoredSession, ...]:
         """Return the accepted sessions and the recorded sessions since then, oldest first.
 
         Sessions that began less than `merge_within` apart are merged, with these exceptions:
@@ -216,7 +216,9 @@ def build_levels(
     """
     merge_within = policy.session_merge_time
     sessions = [
-        session for times in stored_times for session in times.select_sessions(merge_within)
+        session
+        for times in stored_times
+        for session in times.accepted_and_later_sessions(merge_within)
     ]
     cases = frozenset(baseline.case for times in stored_times for baseline in times.baselines)
     merged = merge_sessions(sessions, merge_within)

@@ -95,7 +95,7 @@ def compute_limits(
     """
     measured = {case: times for case, times in times_today.items() if case in history.series}
     first = _Comparison(history, {case: times.first_launches for case, times in measured.items()})
-    noise_ratio, widening = first.compute_noise_and_widening()
+    noise_ratio, widening = first.compute_noise_ratio_and_limit_widening()
     together = {case: times.all_launches for case, times in measured.items()}
     second = first if together == first.launches else _Comparison(history, together)
     shared_parts = {
@@ -147,9 +147,9 @@ class _Comparison:
             for case, times in launches.items()
         }
         self.normal_sigmas = rule.case_sigmas + rule.case_sigmas_over_sessions / max(1, quiet)
-        self.limit_sigmas = self._limit_in_sigmas()
+        self.limit_sigmas = self._residual_limit_in_sigmas()
 
-    def _limit_in_sigmas(self) -> float:
+    def _residual_limit_in_sigmas(self) -> float:
         """Return the limit of the residual of any case, in standard deviations.
 
         The limit is larger if the residuals of earlier sessions have heavier tails than a normal
@@ -187,13 +187,18 @@ class _Comparison:
             sum_of_squares=prior + MEDIAN_TO_MEAN_VARIANCE_RATIO * error, degrees_of_freedom=1
         ), level
 
-    def _log_ratios_of_cases(self, framework: str, expected_log_ratio: float) -> dict[Case, float]:
+    def _log_ratios_of_cases(
+        self, framework: str, expected_shared_log_ratio: float
+    ) -> dict[Case, float]:
         """Return log(time today / expected time) of each measured case of a framework.
 
-        The log of the expected time is the level of the case plus `expected_log_ratio`.
+        The log of the expected time is the level of the case plus `expected_shared_log_ratio`, the
+        expected shared part of the framework.
         """
         return {
-            case: launches.log_median - self.expected_times[case].log_level - expected_log_ratio
+            case: launches.log_median
+            - self.expected_times[case].log_level
+            - expected_shared_log_ratio
             for case, launches in self.launches.items()
             if case.framework == framework
         }
@@ -240,7 +245,7 @@ class _Comparison:
     def _limit(
         self, case: Case, sigmas: float, *, shared_stddev: float = 0.0, widening: float = 1.0
     ) -> float:
-        """Return the log ratio of `sigmas` standard deviations, at least the case's loss floor.
+        """Return `sigmas` standard deviations as a log ratio, at least the least that counts.
 
         The variances of the residual and of the shared part add up. `widening` multiplies the
         standard deviation of the residual; `shared_stddev` is 0 for the limit of the residual.
@@ -248,7 +253,7 @@ class _Comparison:
         stddev = math.hypot(widening * self.residual_stddevs[case], shared_stddev)
         return max(self.history.loss_floor(case), sigmas * stddev)
 
-    def _common_shifts(
+    def _shifts_of_other_cases(
         self, framework: str, shared_shift_log_ratio: float, log_ratios: Mapping[Case, float]
     ) -> dict[Case, float]:
         """Return, for each case, the part of its log ratio that it shares with other cases.
@@ -268,7 +273,7 @@ class _Comparison:
                     )
         return shifts
 
-    def compute_noise_and_widening(self) -> tuple[float, float]:
+    def compute_noise_ratio_and_limit_widening(self) -> tuple[float, float]:
         """Compute how noisy the session is, and how much wider its limits are.
 
         The session is noisy if residuals are clearly larger than usual, or if residuals are
@@ -283,7 +288,7 @@ class _Comparison:
         for framework in self.frameworks:
             shared_part = self.compute_shared_part(framework)
             log_ratios = self._log_ratios_of_cases(framework, shared_part.expected_log_ratio)
-            for case, shift in self._common_shifts(
+            for case, shift in self._shifts_of_other_cases(
                 framework, shared_part.shift_log_ratio, log_ratios
             ).items():
                 residual = abs(log_ratios[case] - shift)
@@ -336,12 +341,14 @@ class _Comparison:
             if self.rule.compares_neighbours
             and framework in self.history.frameworks_with_shared_part
         }
-        fastest = self._common_shifts(framework, shared_part.shift_log_ratio, fastest_ratios)
+        fastest = self._shifts_of_other_cases(
+            framework, shared_part.shift_log_ratio, fastest_ratios
+        )
         return {
             case: self._limits_of_case(
                 case, ratios[case], shift, shared_part, widening, fastest.get(case)
             )
-            for case, shift in self._common_shifts(
+            for case, shift in self._shifts_of_other_cases(
                 framework, shared_part.shift_log_ratio, ratios
             ).items()
         }

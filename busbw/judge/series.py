@@ -24,13 +24,15 @@ from .policy import THREE_TO_SINGLE_LAUNCH_VARIANCE_RATIO, Rule
 class LogTimeSummary:
     """A summary of the launches of one case in one session, in natural logarithms of seconds.
 
-    For the shared part of a framework, the values are log ratios instead.
+    The shared part of a framework (the median log ratio of its cases) has such a summary, too: then
+    `log_median` and `log_fastest` are both this log ratio, and the other attributes are 0.
 
     Attributes:
         log_median: The median time of the launches.
         log_fastest: The least time of the launches.
-        sum_of_squares: The sum of the squared deviations of the log times from their mean. If
-            sessions were merged, the deviations are from the mean of the launch's own session.
+        sum_of_squares: The sum of the squared deviations of the log times from their mean. In a
+            summary of merged sessions, the deviation of each launch is from the mean of its own
+            session.
         degrees_of_freedom: The degrees of freedom of `sum_of_squares`; 0 for a single launch.
 
     """
@@ -70,7 +72,8 @@ NO_LAUNCHES = LogTimeSummary(
 class ExpectedTime:
     """The time that a case is expected to take, as natural logarithms of seconds.
 
-    For the shared part of a framework, the values are log ratios instead.
+    For the shared part of a framework (the median log ratio of its cases), the values are log
+    ratios instead.
 
     Attributes:
         log_level: The expected median of a session's launches.
@@ -78,8 +81,8 @@ class ExpectedTime:
         session_count: The number of earlier sessions from which this time was computed.
         sum_of_squares: The sum of the squared deviations of these sessions' medians from their
             mean, in log time.
-        single_launch_variance_factor: The variance between sessions with a single launch, divided
-            by the variance between these sessions.
+        single_launch_variance_factor: How many times as large the variance between sessions is if
+            each session has a single launch; 1 if the earlier sessions had single launches, too.
 
     """
 

@@ -38,7 +38,7 @@ def slower_framework_text(framework: str, case_count: int, shared_part: SharedPa
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SessionContext:
+class SessionVerdictInput:
     """The input of a session's verdict, besides the verdicts and measurements of the cases.
 
     Attributes:
@@ -77,7 +77,7 @@ class SessionContext:
 
 
 def judge_session(
-    verdicts: Sequence[Verdict], measurements: Sequence[Measurement], context: SessionContext
+    verdicts: Sequence[Verdict], measurements: Sequence[Measurement], context: SessionVerdictInput
 ) -> SessionVerdict:
     """Return the verdict on a session: all bad outcomes that apply, or NOTHING_COMPARED or PASS.
 
@@ -118,9 +118,9 @@ def build_session_verdict(
     default_text: str,
     is_compared: bool = False,
 ) -> SessionVerdict:
-    """Build the verdict on a session from the outcomes that apply.
+    """Build the verdict on a session: all outcomes that apply, the most important outcome first.
 
-    If no outcome applies, the outcome is PASS, or NOTHING_COMPARED without any comparison.
+    If no outcome applies, the outcome is PASS, or NOTHING_COMPARED if no case was compared.
 
     Args:
         text_by_outcome: The text of each outcome; an outcome with an empty text does not apply.
@@ -128,7 +128,8 @@ def build_session_verdict(
         default_text: A sentence on the session, such as the number of measured cases. If no outcome
             applies, this sentence is the whole text. If only FAILED applies, this sentence is
             appended to the text of FAILED.
-        is_compared: Whether cases were compared with each other, so that no baseline is needed.
+        is_compared: Whether cases were compared with each other, such as the programs of several
+            compilers. PASS then needs no baseline.
 
     """
     failed = [verdict for verdict in verdicts if verdict.failed]
@@ -183,7 +184,7 @@ def _measured_text(verdicts: Sequence[Verdict], measurements: Sequence[Measureme
 
 
 def _reasons_for_missing_times(
-    verdicts: Sequence[Verdict], measurements: Sequence[Measurement], context: SessionContext
+    verdicts: Sequence[Verdict], measurements: Sequence[Measurement], context: SessionVerdictInput
 ) -> Iterator[str]:
     """Yield the reason why a session has no verdict if none of its cases has a time.
 
@@ -203,7 +204,7 @@ def _reasons_for_missing_times(
 
 
 def _no_verdict_reasons(
-    verdicts: Sequence[Verdict], measurements: Sequence[Measurement], context: SessionContext
+    verdicts: Sequence[Verdict], measurements: Sequence[Measurement], context: SessionVerdictInput
 ) -> Iterator[str]:
     """Yield each reason why the session has no verdict, as a text; nothing without a reason."""
     yield from _reasons_for_missing_times(verdicts, measurements, context)
@@ -234,7 +235,7 @@ def _no_verdict_reasons(
 
 
 def select_counted_noisy_verdicts(
-    verdicts: Sequence[Verdict], context: SessionContext
+    verdicts: Sequence[Verdict], context: SessionVerdictInput
 ) -> list[Verdict]:
     """Return the verdicts on the NOISY cases that count towards NO_VERDICT of the session.
 

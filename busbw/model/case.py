@@ -31,6 +31,9 @@ ALL_COLLECTIVES_WORD = "all"
 class Workload:
     """The collective that the ranks run, or a user's program with all its collectives.
 
+    This class has the attributes that a CaseSpec and a Case have in common, without the strategy,
+    the ranks and the mesh.
+
     Attributes:
         framework: The name of the framework, such as ``jax``.
         payload_bytes: The payload; a placeholder for a user's program.
@@ -182,7 +185,7 @@ class CaseSpec(Workload):
         return "-".join(filter(None, parts))
 
     @property
-    def kind_names(self) -> tuple[str, ...]:
+    def label_parts(self) -> tuple[str, ...]:
         """The collective, reduce op, placement, strategy and dtype: equal for cases of a kind."""
         return (self.collective, self.reduce_op, self.placement, self.strategy, self.dtype)
 

@@ -50,13 +50,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def load_module(session: pytest.Session, name: str) -> Any:
-    """Return the module `name` of this folder; the first call registers all modules with hooks."""
+    """Return the module `name` of this folder, whose hooks pytest calls.
+
+    The first call registers the modules in `_FILES`, and a cleanup of pytest that may change the
+    exit code.
+    """
     manager = session.config.pluginmanager
     if not manager.hasplugin(f"{__name__}.run"):
         for file in _FILES:
             manager.import_plugin(f"{__name__}.{file}")
         # pytest calls cleanups after all hooks, which may change the exit code.
-        session.config.add_cleanup(lambda: load_module(session, "run").check_exit_code(session))
+        session.config.add_cleanup(lambda: load_module(session, "run").correct_exit_code(session))
     return manager.get_plugin(f"{__name__}.{name}")
 
 
@@ -83,11 +87,10 @@ def pytest_pycollect_makeitem(
     if not inspect.isfunction(obj) or not collector.istestfunction(obj, name):
         return None
     fixtures = set(VERDICT_FIXTURES).intersection(inspect.signature(obj).parameters)
-    return (
-        load_module(collector.session, "items").skip_other_modes(collector.config, fixtures)
-        if fixtures
-        else None
+    is_other = fixtures and load_module(collector.session, "items").belongs_to_other_mode(
+        collector.config, fixtures
     )
+    return [] if is_other else None
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -42,16 +42,14 @@ _CASE_KEY = "case"
 _MAX_REASON_CHARACTERS = 200
 
 
-def skip_other_modes(config: pytest.Config, fixtures: set[str]) -> list[object] | None:
-    """Return an empty list for a test function of another mode than the session's, else None.
+def belongs_to_other_mode(config: pytest.Config, fixtures: set[str]) -> bool:
+    """Return whether a test function reads fixtures of another mode than the session's mode.
 
-    An empty list skips the function, and None lets pytest collect it as tests. `fixtures` are the
-    fixtures of busbw that the function reads. The list is also empty if the options cannot be used;
-    `pytest_collection_finish` then raises an error.
+    `fixtures` are the fixtures of busbw that the function reads. The result is also True if the
+    options cannot be used; `pytest_collection_finish` then raises an error.
     """
     collected = begin_session(config)
-    is_other = isinstance(collected, UsageError) or fixtures - {config.stash[MODE_KEY].fixture}
-    return [] if is_other else None
+    return isinstance(collected, UsageError) or fixtures != {config.stash[MODE_KEY].fixture}
 
 
 def parametrize_test(metafunc: pytest.Metafunc) -> None:
@@ -226,10 +224,12 @@ _STYLES = {"passed": (".", "green"), "skipped": ("s", "yellow"), "failed": ("F",
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Give the report of a test the outcome of the verdict that the test read.
+    """Give the report of a case's test the outcome of the verdict that the test read.
 
-    The assertions and marks of the test have no effect: a failed case fails under ``python -O``,
-    and in a test that is marked xfail or skips itself.
+    A failed verdict always fails the test: under ``python -O``, which drops assertions, and
+    also if the test is marked xfail or skips itself. If the verdict is no judgement, such as NOISY,
+    a passed test is reported as skipped, unless the verdict is expected. Other reports, and the
+    report of the session's test, keep their outcome.
     """
     report = yield
     verdict = item.stash.get(VERDICT_KEY, None)

@@ -103,10 +103,12 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitC
     session.exitstatus = config.stash[_EXIT_CODE_KEY] = code
 
 
-def check_exit_code(session: pytest.Session) -> None:
-    """Replace an exit code of 0 if the verdict of the session fails or if no test read a verdict.
+def correct_exit_code(session: pytest.Session) -> None:
+    """Replace an exit code of 0 if the session's verdict fails, or if no verdict was read.
 
-    This function is called after all hooks, because any hook may set the exit code.
+    An unread verdict counts if cases were collected, or if the command is `busbw run`. Cases that
+    the user's options deselected do not count as collected. This function is called after all
+    hooks, because any hook may set the exit code.
     """
     config = session.config
     is_run = not any(getattr(config.option, name, False) for name in _OPTIONS_WITHOUT_RUN)

@@ -1,4 +1,4 @@
-"""The plugin of `busbw run`, which runs the tests that busbw ships unless paths are passed.
+"""The plugin of `busbw run` alone, which runs the tests that busbw ships unless paths are passed.
 
 These tests are outside of the user's repository. Nevertheless pytest uses the root directory and
 the ini file of the current directory, because it looks for both before it calls the hooks below.

@@ -226,10 +226,11 @@ def failed_case_lines(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def failure_logs(verdicts: Sequence[Verdict]) -> list[Paragraph]:
-    """Return the details of all failures, such as the end of a worker's log, as lines.
+    """Return a paragraph for each different detail text of failures, such as a worker's log.
 
-    The heading of the lines has the id of the first case that failed with these details, and the
-    number of further cases. Failed cases without details, such as slower cases, are left out.
+    Failures with equal details share a paragraph. The heading of a paragraph has the id of the
+    first case with these details, and the number of further cases. Failed cases without details,
+    such as slower cases, are left out.
     """
     case_ids_by_details: dict[tuple[str, ...], list[str]] = {}
     for verdict in verdicts:
@@ -250,7 +251,7 @@ def _label(spec: CaseSpec) -> str:
     """Return the label of a case: the framework and unusual names, such as ``jax all_gather``."""
     # For a program, its name (the strategy) is shown where other cases show the payload.
     others = () if spec.is_single_collective else (spec.collective, spec.strategy)
-    names = (name for name in spec.kind_names if name not in (*_USUAL_NAMES, *others))
+    names = (name for name in spec.label_parts if name not in (*_USUAL_NAMES, *others))
     return " ".join([spec.framework, *names])
 
 

@@ -94,11 +94,13 @@ def write_requested_baselines(
 
 
 def accept_times(judged_session: JudgedSession) -> JudgedSession:
-    """Store accepted times as baselines, prune baselines, and lock the stacks that were measured.
+    """Store accepted times as baselines, and lock the stacks of the frameworks of these times.
 
-    Returns the session with notes, with tables of the changed baselines, and with an error if a
-    loss beyond the budget needs a reason. Raises BaselineError if a file of baselines cannot be
-    read or locked, and OSError if a file cannot be written.
+    With --prune-baselines, the baselines of cases that the options do not request are removed from
+    the files of the measured cases. Returns the session with notes, with tables of the changed
+    baselines, and with an error if a loss beyond the budget needs a reason; then no stack is
+    locked. Raises BaselineError if a file of baselines cannot be read or locked, and OSError if a
+    file cannot be written.
     """
     options = judged_session.options
     measured_session = judged_session.observations

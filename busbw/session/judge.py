@@ -25,7 +25,7 @@ from busbw.judge.levels import (
 )
 from busbw.judge.paired import estimate_prior_variance_of_pairs, judge_pair
 from busbw.judge.session import (
-    SessionContext,
+    SessionVerdictInput,
     judge_session,
     slower_framework_text,
 )
@@ -225,7 +225,7 @@ def judge_measured(measured_session: MeasuredSession) -> JudgedSession:
         for key, assessment in assessments.items()
         for loss in find_losses(measured_session.levels[key].sessions, sessions[key], assessment)
     ]
-    context = _session_context(measured_session, rulings, assessments, losses)
+    context = _session_verdict_input(measured_session, rulings, assessments, losses)
     judged_session = JudgedSession(
         session_verdict=judge_session(
             list(verdicts.values()), list(measured_session.measurements.values()), context
@@ -241,12 +241,12 @@ def judge_measured(measured_session: MeasuredSession) -> JudgedSession:
     return judged_session
 
 
-def _session_context(
+def _session_verdict_input(
     measured_session: MeasuredSession,
     rulings: Mapping[CaseSpec, Ruling],
     assessments: _Assessments,
     losses: Sequence[LastingLoss],
-) -> SessionContext:
+) -> SessionVerdictInput:
     options = measured_session.options
     other_ranks_text = _other_ranks_text(measured_session)
     is_required = bool(other_ranks_text) and options.require_baselines
@@ -264,7 +264,7 @@ def _session_context(
     accepts_all_times = options.update_baselines == "all"
     today = assessments.values()
     texts_of = [repaired_losses_text, *([] if accepts_all_times else [odd_accepted_session_text])]
-    return SessionContext(
+    return SessionVerdictInput(
         settings=_judging_settings(measured_session),
         has_baselines=not measured_session.options.is_paired,
         # Running out of memory under --memory-limit says nothing of the machine's own memory.
@@ -350,8 +350,9 @@ def _unmeasured_text(measured_session: MeasuredSession) -> str:
 def _other_ranks_text(measured_session: MeasuredSession) -> str:
     """Return a text on a changed number of ranks: ``8 ranks here until 2026-11-20, 7 today``.
 
-    The text is empty if an option chose the number of ranks, or if today's number of ranks has
-    baselines on this kind of device. The text is also empty if no other number has baselines.
+    The text is empty if an option chose the number of ranks (unless the device is shared), if two
+    stacks are interleaved, or if no case was measured. The text is also empty if today's number of
+    ranks has baselines on this kind of device, or if no other number has baselines.
     """
     options = measured_session.options
     key = measured_session.environment.key

@@ -136,7 +136,7 @@ def observed_values(observers: Mapping[str, Observer]) -> dict[str, Any]:
 def measure_cases(
     resolved_session: MeasuredSession, executor: Executor, display: Display
 ) -> MeasuredSession:
-    """Measure the jobs of a session, and return the MeasuredSession with the measurements.
+    """Measure the cases of a session, and return the MeasuredSession with the measurements.
 
     If a host is lost, measuring ends, and `lost_host_text` of the result has the message.
     """

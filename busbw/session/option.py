@@ -177,7 +177,8 @@ def parse_loss_ratio(text: str) -> float:
 def word_list_type(choices: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
     """Return a ``type`` for argparse that parses a comma list of words from `choices`.
 
-    The parsed tuple has each word once.
+    The parsed tuple has each word once, in the order of the text. Another word raises
+    ArgumentTypeError.
     """
 
     @argument_type

@@ -132,7 +132,8 @@ class Options(GridOptions):
         default=1,
     )
     ranks_per_process: int | None = _declare_option(
-        "Give each process of --processes R ranks. Default: 1",
+        "Give each process of --processes R ranks. Default: 1; busbw find-slow: all devices of an "
+        "accelerator",
         group=HOSTS_GROUP,
         excludes=("ranks", "mesh"),
         exclusion_reason="which says the number of ranks",

@@ -219,10 +219,10 @@ def _read_earlier_sessions(
     lines: tuple[HistoryLine, ...] = ()
     if options.history is not None:
         lines = read_folder(options.history / key.folder, min(begins).year)
-        _check_not_in_future(collected_session, options.history / key.folder, lines[-1:])
+        _check_not_a_day_ahead(collected_session, options.history / key.folder, lines[-1:])
     for baseline in baselines:
         path = baseline_path(options.baselines, key, baseline.case)
-        _check_not_in_future(collected_session, path, baseline.records)
+        _check_not_a_day_ahead(collected_session, path, baseline.records)
     # When the newest acknowledged change of each case began.
     acknowledged_changes = {
         baseline.case: change.began
@@ -248,7 +248,7 @@ def _read_earlier_sessions(
 _MAX_CLOCK_DIFFERENCE = timedelta(days=1)
 
 
-def _check_not_in_future(
+def _check_not_a_day_ahead(
     collected_session: CollectedSession, place: object, records: Iterable[Record]
 ) -> None:
     """Raise HistoryError if one of `records` began more than a day after `collected_session`.

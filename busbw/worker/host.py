@@ -120,7 +120,9 @@ LARGE_NEED_BYTES = 2**30
 _RESERVED_FRACTION = 0.05
 
 
-def find_free_bytes(limit_bytes: int | None, root: Path = Path("/")) -> tuple[int, int]:
+def find_allocatable_memory_bytes(
+    limit_bytes: int | None, root: Path = Path("/")
+) -> tuple[int, int]:
     """Return the bytes of memory that this process can allocate in addition to its present memory.
 
     The first number is for the present moment. The second number is for this process alone, as if
@@ -129,7 +131,7 @@ def find_free_bytes(limit_bytes: int | None, root: Path = Path("/")) -> tuple[in
     `limit_bytes` is an artificial limit for the resident size of this process, None without a
     limit. `root` is the root of the file system, another folder in tests.
     """
-    meminfo = _read_sizes(root / "proc/meminfo")
+    meminfo = _read_proc_sizes(root / "proc/meminfo")
     resident = resident_bytes(root)
     machine = meminfo["MemTotal"], meminfo["MemTotal"] - meminfo["MemAvailable"]
     limits = [machine, *_cgroup_limits(root)]
@@ -141,7 +143,7 @@ def find_free_bytes(limit_bytes: int | None, root: Path = Path("/")) -> tuple[in
     return max(0, free - reserve), max(0, total - resident - reserve)
 
 
-def _read_sizes(path: Path) -> dict[str, int]:
+def _read_proc_sizes(path: Path) -> dict[str, int]:
     """Return the sizes in bytes, by name, in a file with lines such as ``VmRSS:   1234 kB``."""
     fields = re.findall(r"^(\w+):\s+(\d+) kB", path.read_text(), flags=re.MULTILINE)
     return {name: int(kib) * 1024 for name, kib in fields}
@@ -159,17 +161,17 @@ def _cgroup_limits(root: Path) -> list[tuple[int, int]]:
         limit_name, usage_name = names if is_v1 else ("memory.max", "memory.current")
         limit = folder / limit_name
         if limit.exists() and limit.read_text().strip() != "max":
-            used = int((folder / usage_name).read_text()) - _inactive_file_bytes(folder)
+            used = int((folder / usage_name).read_text()) - _droppable_cache_bytes(folder)
             limits.append((int(limit.read_text()), max(0, used)))
     return limits
 
 
-def _inactive_file_bytes(folder: Path) -> int:
+def _droppable_cache_bytes(control_group: Path) -> int:
     """Return the bytes of a control group's cached files that the kernel can drop.
 
-    `folder` is the folder of the group. Returns 0 if the number is unknown.
+    `control_group` is the folder of the group. Returns 0 if the number is unknown.
     """
-    path = folder / "memory.stat"
+    path = control_group / "memory.stat"
     text = path.read_text() if path.exists() else ""
     match = re.search(r"^(?:total_)?inactive_file (\d+)$", text, flags=re.MULTILINE)
     return int(match[1]) if match else 0
@@ -177,7 +179,7 @@ def _inactive_file_bytes(folder: Path) -> int:
 
 def resident_bytes(root: Path = Path("/")) -> int:
     """Return the resident size of this process: the physical memory that it uses, in bytes."""
-    return _read_sizes(root / "proc/self/status")["VmRSS"]
+    return _read_proc_sizes(root / "proc/self/status")["VmRSS"]
 
 
 def peak_bytes(root: Path = Path("/")) -> int | None:
@@ -186,7 +188,7 @@ def peak_bytes(root: Path = Path("/")) -> int | None:
     Without `reset_peak`, it is the largest size since the process began. None if unknown. `root` is
     the folder in which ``proc`` is mounted.
     """
-    return _read_sizes(root / "proc/self/status").get("VmHWM")
+    return _read_proc_sizes(root / "proc/self/status").get("VmHWM")
 
 
 def reset_peak() -> bool:
@@ -277,7 +279,8 @@ class HostMemoryGuard:
         processes = key.processes // key.hosts if key else 1
         reusable = self._reusable_bytes(memory_need)
         usable_bytes = [
-            float(free_bytes // processes + reusable) for free_bytes in find_free_bytes(limit_bytes)
+            float(free_bytes // processes + reusable)
+            for free_bytes in find_allocatable_memory_bytes(limit_bytes)
         ]
         available, capacity = (int(min(column)) for column in zip(*self.all_gather(usable_bytes)))
         if memory_need.needed_bytes <= available:
@@ -341,7 +344,9 @@ def shared_gpu_variables(member: GroupMember, environment: Mapping[str, str]) ->
     if not member.shared_devices:
         return {}
     devices, index = member.shared_devices, member.index
-    visible = _visible_gpus(environment)[:devices] or [str(number) for number in range(devices)]
+    visible = _gpus_in_cuda_visible_devices(environment)[:devices] or [
+        str(number) for number in range(devices)
+    ]
     name = next(
         (name for name in _MEMORY_FRACTION_VARIABLES if environment.get(name)),
         _MEMORY_FRACTION_VARIABLE,
@@ -355,7 +360,7 @@ def shared_gpu_variables(member: GroupMember, environment: Mapping[str, str]) ->
     }
 
 
-def _visible_gpus(environment: Mapping[str, str]) -> list[str]:
+def _gpus_in_cuda_visible_devices(environment: Mapping[str, str]) -> list[str]:
     """Return the GPUs that CUDA_VISIBLE_DEVICES lists, as texts; empty without this variable."""
     return [name for name in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
 
@@ -395,5 +400,11 @@ def count_visible_gpus(environment: Mapping[str, str], root: Path = Path("/")) -
     GPUs are counted, otherwise all GPUs below `root`, the root of the file system.
     """
     if "CUDA_VISIBLE_DEVICES" in environment:
-        return len([name for name in _visible_gpus(environment) if name.strip() not in ("", "-1")])
+        return len(
+            [
+                name
+                for name in _gpus_in_cuda_visible_devices(environment)
+                if name.strip() not in ("", "-1")
+            ]
+        )
     return len(list(root.glob("dev/nvidia[0-9]*")))

@@ -341,7 +341,7 @@ class Sampler:
                 self.program.initialize_values(name)
             elapsed_s = self._time_call(per_turn)
             with self.phases.enter("checking"):
-                self.extra_values[name] = self.program.read_extra_value(
+                self.extra_values[name] = self.program.read_first_call_value(
                     name, per_turn, self.all_gather
                 )
         return elapsed_s or self.time_chain(per_turn)

@@ -56,7 +56,7 @@ def request_value(request: Mapping[str, Any], name: str, value_type: type[T]) ->
     return wire.from_json(value_type, request[name], name)
 
 
-def serve(requests: TextIO, replies: TextIO, worker: Any, launch: LaunchId) -> None:
+def serve(requests: TextIO, replies: TextIO, worker_state: Any, launch: LaunchId) -> None:
     """Answer each request with a value or a Failure, until the driver closes the channel.
 
     The first reply is sent before any request. This reply has the value None, and tells the driver
@@ -65,8 +65,8 @@ def serve(requests: TextIO, replies: TextIO, worker: Any, launch: LaunchId) -> N
     Args:
         requests: the stream of requests from the driver, a line of JSON for each request.
         replies: the stream of replies to the driver.
-        worker: the state of the worker, which is passed to each operation. The function of the
-            worker's service made it (`SERVICES`, or `WORKER_SERVICES` of an extension).
+        worker_state: the state of the worker, which is passed to each operation. The function of
+            the worker's service made this state (`SERVICES`, or `WORKER_SERVICES` of an extension).
         launch: the id of the launch, which is stored in each Failure.
 
     Raises:
@@ -79,7 +79,7 @@ def serve(requests: TextIO, replies: TextIO, worker: Any, launch: LaunchId) -> N
         name = request_value(request, "request", str)
         operation = load_function(OPERATIONS, "WORKER_OPERATIONS", name)
         try:
-            reply = operation(worker, request)
+            reply = operation(worker_state, request)
         except MeasuringError as error:
             reply = error.to_failure(launch)
         send_reply(replies, reply)

@@ -11,7 +11,7 @@ from busbw.driver.transport import WorkerSpec
 from busbw.extensions.compiled.compilers import (
     COMPILER_ENVIRONMENT,
     ParallelCompiler,
-    topology_of,
+    parse_topology,
 )
 from busbw.extensions.compiled.judge import CompileJob
 from busbw.extensions.compiled.worker import CompiledProgram, Compiler
@@ -42,7 +42,7 @@ def compiling() -> Iterator[ParallelCompiler]:
 def compilers(topologies: Iterable[str]) -> dict[str, Compiler]:
     """Describe the compiler of each of the topologies."""
     with compiling() as parallel, parallel.executor:
-        return {name: parallel.describe_compiler("", topology_of(name)) for name in topologies}
+        return {name: parallel.describe_compiler("", parse_topology(name)) for name in topologies}
 
 
 def case_on(spec: CaseSpec, devices: DeviceSet) -> tuple[Case, EnvironmentKey]:
@@ -62,7 +62,7 @@ def compiled(
         devices = available[topology].devices
         assert devices is not None, available[topology].missing
         case, key = case_on(made.spec(topology, **{"payload_bytes": 2**20, **changes}), devices)
-        return CompileJob(case=case, key=key, topology=topology_of(topology))
+        return CompileJob(case=case, key=key, topology=parse_topology(topology))
 
     jobs = {name: job(*program) for name, program in programs.items()}
     with compiling() as parallel:
@@ -82,7 +82,7 @@ from tests.helpers import build
 forms.lowerings.run_collective = eval("lambda case, axes, values: " + collective)
 case = build.case(ranks=8, mesh=mesh, payload_bytes=2**20, protocol="device/chain2")
 try:
-    request = {"case": case, "topology": compilers.topology_of(topology), "cache": ""}
+    request = {"case": case, "topology": compilers.parse_topology(topology), "cache": ""}
     say(str(worker.compile_case(worker_jax, wire.to_json(request))))
 except MeasuringError as error:
     say(f"{error.kind}: {error}")

@@ -31,7 +31,7 @@ Find the first release of PACKAGE that shows the problem: slower than the good r
 alternately), another compiled program (with --topology), a wrong value, a crash, or out of memory.
 Each release is installed into an environment of its own. OPTIONS are those of busbw run, and say
 what to measure. Progress is kept, so that the same command continues after an interruption. Exit
-code 0: the release was found.
+code 0: the release was found. With --flags: no flag has an effect.
 """
 
 
@@ -45,7 +45,10 @@ def add_to(commands: Subparsers) -> None:
         description=_DESCRIPTION,
         example="busbw bisect jaxlib --good=0.9.0 --bad=0.10.1 -- --payloads=64K,1M",
     )
-    parser.usage = "busbw bisect PACKAGE --good=VERSION --bad=VERSION [options] -- OPTIONS"
+    parser.usage = (
+        "busbw bisect PACKAGE --good=VERSION --bad=VERSION [options] -- OPTIONS\n"
+        "       busbw bisect --flags=FILE [options] -- OPTIONS"
+    )
     add = parser.add_argument
     packages = "jaxlib, libtpu, tensorflow or jax-cuda13-pjrt"
     add("package", nargs="?", metavar="PACKAGE", help=f"Package to bisect, such as {packages}")

@@ -144,9 +144,19 @@ class Criterion:
         """Return the verdicts of a session on the cases of the criterion."""
         return [result.verdicts[case] for case in self.cases if case in result.verdicts]
 
-    def reason_text(self, result: SessionResult) -> str:
-        """Return a sentence on the first case of the criterion that `result` has."""
-        verdicts = self.relevant_verdicts(result)
+    def headline_of_session(self, result: SessionResult) -> str:
+        """Return the headline of the case that decides `status_of_session`.
+
+        This is the first case with the problem, or else the first undecidable case, or else the
+        first case. If the session has none of the criterion's cases, the text says so.
+        """
+        verdicts = sorted(
+            self.relevant_verdicts(result),
+            key=lambda verdict: (
+                _problem_text(verdict) != self.problem,
+                verdict.outcome not in (*FAILURES, *_UNDECIDABLE),
+            ),
+        )
         return verdicts[0].headline() if verdicts else "the session has no such case"
 
 
@@ -265,9 +275,9 @@ class SessionRunner:
             if criterion.problem == "slow":
                 return self._decide_by_times(criterion, good_python, *stack_options)
             result = self.run_against(good_python, *stack_options)
-            return criterion.status_of_session(result) or Status.UNTESTABLE, criterion.reason_text(
+            return criterion.status_of_session(
                 result
-            )
+            ) or Status.UNTESTABLE, criterion.headline_of_session(result)
         except SessionError as error:
             return Status.UNTESTABLE, str(error)
 
@@ -283,7 +293,7 @@ class SessionRunner:
         for _ in range(_MAX_TIMING_SESSIONS):
             result = self.run_against(good_python, *stack_options)
             if criterion.status_of_session(result) is Status.UNTESTABLE:
-                return Status.UNTESTABLE, criterion.reason_text(result)
+                return Status.UNTESTABLE, criterion.headline_of_session(result)
             log_ratios += result.log_ratios.get(criterion.cases[0], ())
             status = criterion.status_of_times(log_ratios)
             if status is not None:
@@ -303,7 +313,7 @@ class SessionRunner:
             status = criterion.status_of_session(result)
             launches += max(1, result.launch_count)
             if status is not Status.GOOD or launches >= criterion.needed_launch_count:
-                reason = f"{criterion.reason_text(result)}; {plural(launches, 'launch')}"
+                reason = f"{criterion.headline_of_session(result)}; {plural(launches, 'launch')}"
                 return status or Status.UNTESTABLE, reason
 
     def with_measured_failure_rate(self, criterion: Criterion, *stack_options: str) -> Criterion:

@@ -47,7 +47,7 @@ class Host:
         """
         # SSH_CONNECTION has the address and port of the client, then those of the server.
         words = os.environ.get("SSH_CONNECTION", "").split()
-        channel.send((storage.machine_identity(), "".join(words[2:3])))
+        channel.send((storage.boot_and_lock_identity(), "".join(words[2:3])))
         try:
             with contextlib.suppress(EOFError, channel.TimeoutError):
                 while True:

@@ -17,7 +17,8 @@ def _parse_scheduler(text: str) -> str:
 def _parse_python(text: str) -> str:
     """Return `text`, the command or path of a Python interpreter.
 
-    Raises ValueError if `text` has characters that a shell could misread, such as spaces.
+    Raises ArgumentTypeError if `text` begins with a hyphen, has characters that a shell could
+    misread, such as spaces, or has more than 500 characters.
     """
     if not re.fullmatch(r"(?!-)[A-Za-z0-9_.~+/-]{1,500}", text):
         raise ValueError(f"expected a command or a path without spaces, got {text!r}")
@@ -28,7 +29,7 @@ def _parse_python(text: str) -> str:
 def parse_variables(text: str) -> frozenset[str]:
     """Return the names of environment variables in a comma list, without the word ``none``.
 
-    Raises ValueError for a word that cannot be the name of a variable.
+    Raises ArgumentTypeError for a word that cannot be the name of a variable.
     """
     names = frozenset(name.strip() for name in text.split(","))
     for name in sorted(names):

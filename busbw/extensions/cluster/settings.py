@@ -30,7 +30,7 @@ ENDPOINTS_ATTRIBUTE = "worker-network-endpoints"
 _METADATA_URL = "http://metadata.google.internal/computeMetadata/v1/instance/attributes/"
 
 
-def fetch_metadata(name: str) -> str:
+def fetch_google_metadata(name: str) -> str:
     """Return the text of an attribute of this machine, from Google's metadata server.
 
     `name` is the name of the attribute. Returns an empty text if no server answers.
@@ -61,7 +61,7 @@ def find_slice_hosts(
     if names or environment.get("TPU_SKIP_MDS_QUERY") or not has_chips:
         return names, HOST_NAMES_VARIABLE
     # An endpoint is such as ``unknown:unknown:10.0.0.2``; its third field is the address.
-    endpoints = _split_names(fetch_metadata(ENDPOINTS_ATTRIBUTE))
+    endpoints = _split_names(fetch_google_metadata(ENDPOINTS_ATTRIBUTE))
     return tuple([*text.split(":"), "", ""][2] for text in endpoints), ENDPOINTS_ATTRIBUTE
 
 

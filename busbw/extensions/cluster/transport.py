@@ -224,7 +224,7 @@ class ClusterTransport(HostsTransport):
         HostError if another session still measures on a host after `wait_s` seconds.
         """
         for machine, host in {host.machine: host for host in self._hosts}.items():
-            if machine not in (storage.machine_identity(), host.name):
+            if machine not in (storage.boot_and_lock_identity(), host.name):
                 host.lock(wait_s, report)
 
     def close(self) -> None:

@@ -150,10 +150,10 @@ def parse_topologies(text: str) -> tuple[Topology, ...]:
     """
     words = filter(None, map(str.strip, text.split(",")))
     names = dict.fromkeys(name for word in words for name in TOPOLOGY_SETS.get(word, (word,)))
-    return tuple(map(topology_of, names))
+    return tuple(map(parse_topology, names))
 
 
-def topology_of(name: str) -> Topology:
+def parse_topology(name: str) -> Topology:
     """Return the topology with the name `name`, such as ``v5e:2x4`` or ``h100:2x8``.
 
     Raises ValueError if the chip or its layout is unknown; the message lists the known names.

@@ -58,13 +58,13 @@ class CompileJob:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompilingSession(CollectedSession):
-    """A session that compiles: its cases, its compilers, and the programs so far.
+    """A session that compiles instead of measuring.
 
     Attributes:
         specs: The selected cases.
-        jobs: Maps each case to its job. A case whose compiler does not support the topology has no
-            job.
-        compilers: Maps each pair of a compiler label and a topology name to the compiler.
+        jobs: The program to compile for each case, and the stored program to compare with. A case
+            whose compiler does not support the topology has no job.
+        compilers: The compilers, by (label of the compiler, name of the topology).
 
     """
 

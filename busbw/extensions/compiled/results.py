@@ -52,7 +52,7 @@ _BASELINE_DOCUMENT = "busbw compiled baselines"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ProgramLine(StoredLine):
+class CompiledBaselineLine(StoredLine):
     """A line of a file of stored programs: the program for a payload.
 
     Attributes:
@@ -68,7 +68,7 @@ class ProgramLine(StoredLine):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ProgramFile(StoredFile):
+class CompiledBaselineFile(StoredFile):
     """A file of stored programs of a strategy on a topology.
 
     Attributes:
@@ -78,19 +78,19 @@ class ProgramFile(StoredFile):
     """
 
     document: str = _BASELINE_DOCUMENT
-    entries: tuple[ProgramLine, ...]
+    entries: tuple[CompiledBaselineLine, ...]
 
 
 # The stored programs of a file by `Case.line_key`, which names a case within the file.
 StoredPrograms = Mapping[tuple[object, ...], CompiledBaseline]
 
 
-def read_programs(path: Path) -> tuple[ProgramFile, StoredPrograms]:
+def read_programs(path: Path) -> tuple[CompiledBaselineFile, StoredPrograms]:
     """Return the file of stored programs at `path`, and its programs by `Case.line_key`.
 
     Raises BaselineError if the file cannot be read or is not a file of programs.
     """
-    stored, cases = read_stored_file(path, ProgramFile, _BASELINE_DOCUMENT)
+    stored, cases = read_stored_file(path, CompiledBaselineFile, _BASELINE_DOCUMENT)
     return stored, {
         case.line_key: convert_to(CompiledBaseline, line, case=case)
         for line, case in zip(stored.entries, cases)
@@ -106,7 +106,7 @@ def baseline_file_text(key: EnvironmentKey, programs: StoredPrograms) -> str:
     baselines = [programs[name] for name in sorted(programs)]
     entries = (
         convert_to(
-            ProgramLine,
+            CompiledBaselineLine,
             baseline,
             baseline.case,
             payload=payload_text(baseline.case.payload_bytes),
@@ -114,7 +114,9 @@ def baseline_file_text(key: EnvironmentKey, programs: StoredPrograms) -> str:
         for baseline in baselines
     )
     first = baselines[0].case
-    return stored_file_text(convert_to(ProgramFile, first, environment=key, entries=tuple(entries)))
+    return stored_file_text(
+        convert_to(CompiledBaselineFile, first, environment=key, entries=tuple(entries))
+    )
 
 
 def find_program(root: Path, key: EnvironmentKey, case: Case) -> CompiledBaseline | None:
@@ -165,7 +167,15 @@ def save_programs(
             if before is not None and replace(before, date=new.date) == new:
                 continue
             changed[path] = key, {**programs, new.case.line_key: new}
-            changes.append((path, new.case, before.text if before else "none", new.text, ""))
+            changes.append(
+                (
+                    path,
+                    new.case,
+                    before.algorithm_text if before else "none",
+                    new.algorithm_text,
+                    "",
+                )
+            )
         if changed:
             storage.remove_half_written_files(root)
         for path, (key, programs) in changed.items():

@@ -134,7 +134,7 @@ class CompiledProgram:
 
     @property
     def algorithm_text(self) -> str:
-        """The algorithm that the compiler publishes, as text, or ``not published``.
+        """The properties of the algorithm, such as ``colors 2, phases 1``, or ``not published``.
 
         For a user's program, the text has the number of its collectives per step instead.
         """
@@ -164,9 +164,9 @@ class CompileSpec(CaseSpec):
         return "-".join(filter(None, (self.topology, self.compiler, super().id)))
 
     @property
-    def kind_names(self) -> tuple[str, ...]:
+    def label_parts(self) -> tuple[str, ...]:
         """The topology, and then the names of the kind of case, such as the collective."""
-        return (self.topology, *super().kind_names)
+        return (self.topology, *super().label_parts)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -187,7 +187,7 @@ class CompiledBaseline:
     release: str
 
     @property
-    def text(self) -> str:
+    def algorithm_text(self) -> str:
         """The algorithm of the program in words, or ``out of memory``."""
         return self.compiled.algorithm_text if self.compiled else "out of memory"
 

@@ -30,7 +30,7 @@ _LINK_HELP = "a rate in one direction or a link's name, and perhaps a latency: 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Estimate:
+class MethodEstimate:
     """The estimated cost of one method of synchronization on one number of hosts.
 
     Attributes:
@@ -222,8 +222,8 @@ def _cost_by_method(
 
 def _estimate_of_cost(
     method: str, hosts: int, cost: Cost, links: LinkByLevel, options: argparse.Namespace
-) -> Estimate:
-    """Return the Estimate of a method with this `cost` over these `links`."""
+) -> MethodEstimate:
+    """Return the MethodEstimate of a method with this `cost` over these `links`."""
     communication_s = cost.predict_seconds(links)
     bottleneck = cost.bottleneck(links)
     step_s = efficiency = needed_bytes_per_s = None
@@ -235,7 +235,7 @@ def _estimate_of_cost(
         # Tt = (1-P)/P Ts: "tensorflow分布式", formula (2).
         limit_s = (1 / options.want_efficiency - 1) * options.compute
         needed_bytes_per_s = cost.needed_bytes_per_s(links, limit_s)
-    return Estimate(
+    return MethodEstimate(
         method=method,
         hosts=hosts,
         traffic_bytes=cost.sent_bytes,

@@ -50,13 +50,14 @@ class Link:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Flow:
-    """The messages that follow each other on links of the same LinkLevel, and so decide the time.
+    """The messages and bytes on links of a LinkLevel whose times add up, as they cannot overlap.
 
     If more is sent in one direction of a link than in the other, the busier direction counts.
 
     Attributes:
-        message_count: The number of messages that follow each other.
-        moved_bytes: The sum of the sizes of these messages.
+        message_count: The number of messages that wait for each other, so that latencies add up.
+        moved_bytes: The bytes that are moved one after the other: by these messages, and by the
+            messages that share a link with them.
 
     """
 
@@ -126,12 +127,13 @@ class Cost:
 def ring_cost(payload_bytes: float, ranks: int, hosts: int) -> Cost:
     """Return the cost of a ring all-reduce: t = 2(n-1) a + 2(n-1)/n S/b.
 
-    A ring all-reduce is a reduce-scatter and an all-gather, with messages of S/n bytes. One rank of
-    a host sends to another host and one rank receives, so the link of the host carries as much as
-    the link of a rank, at the same time. No algorithm that adds on ranks can send less: P.
-    Patarasuk and X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations",
-    JPDC 69, 2009. The docstring of the module explains the letters. The document "tensorflow分布式"
-    has the same formulas with other letters.
+    S is `payload_bytes`, n is `ranks`, t the time, a the latency of a message, and b the bandwidth
+    of a link. A ring all-reduce is a reduce-scatter and an all-gather, each with n-1 messages of
+    S/n bytes. A single rank of each host sends to another host, and a single rank receives. So the
+    link of a host carries as much as the link of a rank, at the same time, and `hosts` only decides
+    which levels of links are used. No algorithm that adds on ranks can send less: P. Patarasuk and
+    X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 69, 2009.
+    The document "tensorflow分布式" has the same formulas with other letters.
     """
     sent_bytes = 2 * (ranks - 1) / ranks * payload_bytes
     flow = Flow(message_count=2 * (ranks - 1), moved_bytes=sent_bytes)

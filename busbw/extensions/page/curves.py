@@ -250,7 +250,7 @@ def ratio_charts(curves: Sequence[MeasuredCurve]) -> Iterator[CurveChart]:
         )
 
 
-def launch_charts(curves: Sequence[MeasuredCurve]) -> Iterator[CurveChart]:
+def launch_deviation_charts(curves: Sequence[MeasuredCurve]) -> Iterator[CurveChart]:
     """Yield a chart with the difference of each launch from the median of the case, in per cent.
 
     Yields nothing if no case has several launches.
@@ -297,7 +297,7 @@ def session_charts(session: Results) -> dict[str, list[Chart]]:
         "Bandwidth and ratios": [
             chart for group in groups for chart in (bandwidth_chart(group), *ratio_charts(group))
         ],
-        "Spread": [chart for group in groups for chart in launch_charts(group)],
+        "Spread": [chart for group in groups for chart in launch_deviation_charts(group)],
     }
 
 

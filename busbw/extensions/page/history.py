@@ -58,7 +58,7 @@ def heat_map(machine: MachineHistory) -> HeatMap:
             for case in sorted(
                 machine.cases, key=lambda case: (_family_title(case), case.case.payload_bytes)
             )
-            for row in _heat_map_cells(case, moments, bins)
+            for row in _merged_heat_map_cells(case, moments, bins)
         ],
         headings={
             "series": "cases",
@@ -78,13 +78,14 @@ def _family_title(case: CaseHistory) -> str:
     return f"{family}, {case.series.text}" if case.series.stack else family
 
 
-def _heat_map_cells(
+def _merged_heat_map_cells(
     case: CaseHistory, session_starts: Sequence[datetime], upper_ratio_by_bin: Mapping[str, float]
 ) -> Iterator[ChartRow]:
     """Yield the cells of a case in the heat map.
 
-    Successive sessions whose ratios are in the same range share a cell. A session that did not
-    measure the case has no cell.
+    A ratio is the time in a session divided by the median time of the case's first 20 sessions.
+    Successive sessions whose ratios are in the same range, or that have the same outcome without a
+    time, share a cell. A session that did not measure the case has no cell.
 
     Args:
         case: The history of the case.

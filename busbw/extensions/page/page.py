@@ -31,7 +31,7 @@ from busbw.cli.history import (
 )
 from busbw.history.files import HistoryError
 from busbw.history.levels import MachineHistory
-from busbw.history.texts import failing_since_texts, history_texts
+from busbw.history.texts import failing_since_texts, history_paragraphs
 from busbw.model.words import plural
 from busbw.report.conclusion import Paragraph
 from busbw.report.results import Results, SessionDescription, SessionDocument, read_results
@@ -232,7 +232,7 @@ def _history_sections(machine: MachineHistory) -> Iterator[Section]:
     note = f"{plural(omitted_count, 'case')} more: the table of all cases says what changed."
     yield Section(
         heading=f"History of {machine.folder}",
-        paragraphs=list(history_texts(machine)),
+        paragraphs=list(history_paragraphs(machine)),
         charts=[history.heat_map(machine)],
     )
     if changed_cases:

@@ -140,7 +140,7 @@ def run(options: argparse.Namespace) -> int:
 
     The exit code is 1 if there is a problem, such as a file that cannot be read.
     """
-    recordings = _recordings_by_folder(options.paths)
+    recordings = _files_by_folder_and_host(options.paths)
     problems = [] if recordings else [f"no recording; expected *{', *'.join(reversed(_SUFFIXES))}"]
     cells = bandwidth_cells(recordings, options, problems)
     for problem in problems:
@@ -151,7 +151,7 @@ def run(options: argparse.Namespace) -> int:
     return int(bool(problems))
 
 
-def _recordings_by_folder(paths: Iterable[Path]) -> Mapping[Path, Mapping[str, Path]]:
+def _files_by_folder_and_host(paths: Iterable[Path]) -> Mapping[Path, Mapping[str, Path]]:
     """Return the recording in each folder: the path of one file for each host, by host name.
 
     `paths` are files, and folders that are searched with their subfolders. If a host has files of
@@ -178,7 +178,7 @@ def bandwidth_cells(
     Recordings with the same collective, payload, column and ranks share a cell.
 
     Args:
-        recordings: The files by folder and host, as returned by `_recordings_by_folder`.
+        recordings: The files by folder and host, as returned by `_files_by_folder_and_host`.
         options: The options of `busbw trace`.
         problems: A list to which this function appends a sentence for each file that cannot be
             read, and for each collective without a cell.

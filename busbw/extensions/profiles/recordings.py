@@ -22,7 +22,7 @@ from busbw.worker.backends.hlo import module as hlo
 from busbw.worker.backends.recordings import (
     DEVICE_TIME_STATS,
     ProfileEvent,
-    tensorflow_node_runs,
+    tensorflow_collective_runs,
     timed_collectives,
 )
 
@@ -202,7 +202,7 @@ def _replica_events(events: Iterable[ProfileEvent]) -> Iterator[ProfileEvent]:
     their names, and this number of a node is the number of its device in the yielded event.
     """
     instances: dict[tuple[str, ...], dict[tuple[int, str], ProfileEvent]] = defaultdict(dict)
-    for event in tensorflow_node_runs(events):
+    for event in tensorflow_collective_runs(events):
         if "instance_key" in event.stats:
             instance = tuple(
                 str(event.stats.get(key))

@@ -52,14 +52,14 @@ class ProgramCases:
     uses_by_spec: Mapping[CaseSpec, Sequence[CollectiveUse]]
     omissions: Mapping[CollectiveUse, str]
 
-    def count_runs(self, spec: CaseSpec) -> int:
+    def collectives_per_step(self, spec: CaseSpec) -> int:
         """Return how often a step runs collectives whose time the case `spec` measures."""
         return sum(use.times for use in self.uses_by_spec[spec])
 
     @property
     def notes(self) -> tuple[str, ...]:
         """The number of collectives, and those measured with another dtype or not at all."""
-        runs = plural(sum(map(self.count_runs, self.uses_by_spec)), "collective")
+        runs = plural(sum(map(self.collectives_per_step, self.uses_by_spec)), "collective")
         converted = [
             f"measured: {use.name}: as {spec.dtype}, which moves the same bytes"
             for spec, uses in self.uses_by_spec.items()
@@ -80,7 +80,7 @@ class ProgramCases:
         the sentence only says that the total is unknown.
         """
         seconds = {
-            spec: verdict.now.median_s * self.count_runs(spec)
+            spec: verdict.now.median_s * self.collectives_per_step(spec)
             for spec, verdict in verdicts.items()
             if spec in self.uses_by_spec and verdict.now is not None
         }
@@ -92,7 +92,7 @@ class ProgramCases:
         omitted = [f"{use.name}, {use.times_text}" for use in self.omissions if use.ranks != 1]
         return (
             f"communication of {self.name}: {seconds_text(total_s, 3)} a step: "
-            f"{self.uses_by_spec[longest][0].name} x {self.count_runs(longest)} "
+            f"{self.uses_by_spec[longest][0].name} x {self.collectives_per_step(longest)} "
             f"is {seconds[longest] / total_s:.2f} of it; "
             f"each collective alone, with nothing that hides it"
             + (f"; left out: {', '.join(omitted)}" if omitted else "")

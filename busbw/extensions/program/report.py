@@ -132,7 +132,11 @@ def traffic_bytes(use: CollectiveUse) -> int | None:
 
 
 def _traffic_note(uses: CollectiveUses) -> str:
-    """Return a text with the payload and the sent bytes of all collectives of a step together."""
+    """Return a text with the payloads of a step, and the bytes that each rank sends in the step.
+
+    Collectives per iteration and groups of a single rank are left out, and unknown sent bytes are
+    not counted.
+    """
     counted = [use for use in uses if not use.per_iteration and use.ranks != 1]
     payload_bytes = sum(use.payload_bytes * use.times for use in counted)
     sent_bytes = sum(filter(None, map(traffic_bytes, uses)))
@@ -238,7 +242,7 @@ def _algorithm_text(uses: CollectiveUses) -> str:
 # The number of runs is first: a collective of a single program has no other difference.
 _COMPARED_TEXTS: Sequence[Callable[[CollectiveUses], str]] = (
     _run_counts_text,
-    lambda uses: uses[0].data_text,
+    lambda uses: uses[0].dtype_and_payload_text,
     lambda uses: "; ".join(
         sorted({f"{plural(use.groups, 'group')} of {use.ranks}" for use in uses})
     ),

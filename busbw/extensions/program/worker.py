@@ -256,11 +256,11 @@ class _Inventory:
                     source=use.source or self._source_text(by_name, instruction),
                 )
                 for instruction in instructions
-                for use in self._uses_of_instruction(computation, instruction)
+                for use in self._collectives_run_by(computation, instruction)
             )
         return self._uses_by_computation[computation]
 
-    def _uses_of_instruction(
+    def _collectives_run_by(
         self, computation: str, instruction: Instruction
     ) -> Iterable[CollectiveUse]:
         """Return the collectives that a single run of an instruction in `computation` runs.

@@ -99,14 +99,14 @@ class CollectiveUse:
         return self.kind.replace("_", "-") + operation
 
     @property
-    def data_text(self) -> str:
+    def dtype_and_payload_text(self) -> str:
         """The dtype and the payload, such as ``float32 4M``."""
         return f"{self.dtype} {payload_text(self.payload_bytes)}"
 
     @property
     def name(self) -> str:
         """The collective in words, such as ``all-gather of float32 4M along model``."""
-        return f"{self.kind_text} of {self.data_text} {self.groups_text}"
+        return f"{self.kind_text} of {self.dtype_and_payload_text} {self.groups_text}"
 
     @property
     def times_text(self) -> str:
@@ -123,10 +123,10 @@ def merge_equal_uses(
 ) -> CollectiveUses:
     """Return the collectives, with equal collectives merged into a single CollectiveUse.
 
-    Collectives are equal if all their fields are equal except `times` and `hidden_by`. A collective
-    with a `hidden_by` of 0 (synchronous) never equals a collective with another `hidden_by`.
-    `combine_times` returns the `times` of two equal collectives together: their sum or, for the
-    branches of a condition, their maximum.
+    Collectives are equal if they differ at most in `times` and in a `hidden_by` above 0. So a
+    synchronous collective (`hidden_by` 0) is never merged with an asynchronous collective. The
+    merged collective has the smallest `hidden_by`, and the `times` that `combine_times` returns for
+    two equal collectives: their sum or, for the branches of a condition, their maximum.
     """
     merged: dict[CollectiveUse, CollectiveUse] = {}
     for use in uses:
@@ -235,9 +235,10 @@ class MeshAxes:
     def _groups_of_pairs(self, pairs: Groups) -> tuple[int, int, str]:
         """Return (ranks in a group, number of groups, mesh axis) of a collective-permute.
 
-        `pairs` are the (sender, receiver) ranks. The axis is the mesh axis along which all pairs
-        send. The number of groups is 0 unless the pairs are a ring in each group. Without such an
-        axis the result is the number of ranks in the pairs, 0, and an empty text.
+        `pairs` are the (sender, receiver) ranks. If all pairs send along a single mesh axis, the
+        groups are the lines of ranks along this axis. The number of groups is then 0 unless the
+        pairs are a ring in each group. If there is no such axis, the result is the number of ranks
+        in the pairs, 0, and an empty text.
         """
         strides = _strides_along(self._matchable_mesh, pairs)
         ranks = {rank for pair in pairs for rank in pair}

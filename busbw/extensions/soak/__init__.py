@@ -17,6 +17,6 @@ VALUES = {
 }
 FIGURES = {"soak": "mode:FIGURES"}
 HOOKS = {"tables": "signatures:order_tables"}
-FIRST_CALLS = {"signature": "worker_signature:SummationSignatureReader"}
+FIRST_CALLS = {"signature": "worker_signature:SummationOrderReader"}
 WORKER_SERVICES = {"health": "worker_health:HealthReader"}
 WORKER_OPERATIONS = {"soak": "worker_comparison:soak", "health": "worker_health:HealthReader.read"}

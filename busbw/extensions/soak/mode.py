@@ -260,12 +260,12 @@ def amount_text(tally: Tally) -> str:
     iterations = plural(tally.iterations, "iteration")
     if tally.iterations >= 10**6:
         iterations = f"{tally.iterations / 10**6:,.1f} million iterations"
-    return f"{iterations}, {compared_text(tally.compared_bytes)} compared"
+    return f"{iterations}, {large_bytes_text(tally.compared_bytes)} compared"
 
 
-def compared_text(count: int) -> str:
-    """Return `count` bytes as text, from 10^12 bytes on in TB, which `bytes_text` does not have."""
-    return f"{count / 1e12:.1f} TB" if count >= 10**12 else bytes_text(count)
+def large_bytes_text(byte_count: int) -> str:
+    """Return a number of bytes as text: from 10^12 bytes on in TB, which `bytes_text` lacks."""
+    return f"{byte_count / 1e12:.1f} TB" if byte_count >= 10**12 else bytes_text(byte_count)
 
 
 _tally_figure = partial(
@@ -273,6 +273,6 @@ _tally_figure = partial(
 )
 FIGURES = (
     _tally_figure("iterations", "iterations", text="{:,}".format),
-    _tally_figure("compared_bytes", "compared", text=compared_text, width=9),
+    _tally_figure("compared_bytes", "compared", text=large_bytes_text, width=9),
     _tally_figure("soaked_s", "time", unit="s", text="{:.0f}".format, width=5),
 )

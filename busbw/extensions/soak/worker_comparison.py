@@ -236,12 +236,12 @@ class SoakProgram:
         self._renew_input()
         while soaked_s < seconds:
             self._renew_input()
-            mismatch = self._run_batch(batch)
+            mismatch = self._find_mismatch_in_batch(batch)
             values = [float(mismatch != ""), self.backend.now_s() - begun_s]
             before_s = soaked_s
             is_wrong, soaked_s = map(max, zip(*self.backend.all_gather(values)))
             if is_wrong:
-                repeats = sum(self._run_batch(2) != "" for _ in range(RETRIES))
+                repeats = sum(self._find_mismatch_in_batch(2) != "" for _ in range(RETRIES))
                 if mismatch:
                     again = f"the same inputs gave a wrong result in {repeats} of {RETRIES} retries"
                     raise wrong_result(f"{mismatch}; {again}")
@@ -264,7 +264,7 @@ class SoakProgram:
         buffers = self.write_input(draw_number, old_input[1])
         self._inputs = (draw_number, buffers), newer_input
 
-    def _run_batch(self, count: int) -> str:
+    def _find_mismatch_in_batch(self, count: int) -> str:
         """Run and compare `count` iterations, and return a text on the first wrong result.
 
         The text is empty if no result is wrong. The iterations alternate between the two inputs,

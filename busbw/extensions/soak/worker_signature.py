@@ -36,7 +36,7 @@ def _add_pairs(blocks: Sequence[Array], *, are_neighbors: bool) -> Array:
 
     With `are_neighbors` a pair has neighboring ranks, as in recursive doubling and in a binomial
     tree. Otherwise a pair has a rank of the first half and a rank of the second half, as in
-    recursive halving.
+    recursive halving. A last block without a partner waits for the next pass.
     """
     while len(blocks) > 1:
         half = len(blocks) // 2
@@ -74,7 +74,7 @@ ORDERS = (*SUMS_BY_ORDER, "ring")
 
 
 @dataclass
-class SummationSignatureReader:
+class SummationOrderReader:
     """The inputs of a sum's first call, and the signature that is read from the call's result.
 
     The sums of the inputs are rounded, so that the result shows the order of summation.

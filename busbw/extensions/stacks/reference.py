@@ -87,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class StackLock:
+class StackLockMetadata:
     """The values of busbw in a lock, which is a file from which a stack can be built again.
 
     Attributes:
@@ -106,7 +106,7 @@ class StackLock:
     records: Mapping[str, str]
 
 
-def read_lock(path: Path) -> StackLock:
+def read_lock(path: Path) -> StackLockMetadata:
     """Read the values of busbw in the lock at `path`; only uv reads the packages in the lock.
 
     Raises StackError if the file cannot be read or is not a valid lock.
@@ -116,7 +116,7 @@ def read_lock(path: Path) -> StackLock:
         text = storage.read(path).decode()
         values = tomllib.loads(text).get("tool", {}).get("busbw", {})
         digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-        return wire.from_json(StackLock, {**values, "digest": digest}, "tool.busbw")
+        return wire.from_json(StackLockMetadata, {**values, "digest": digest}, "tool.busbw")
 
 
 def build_stack(
@@ -259,10 +259,11 @@ def build_references(
 
 
 def lock_references(measured_session: MeasuredSession, frameworks: Sequence[str]) -> list[str]:
-    """Lock the present stacks of `frameworks`, and return notes for the user.
+    """Write the lock file of the present stack of each of `frameworks`, and return notes.
 
-    An existing lock is replaced only after --update-baselines=all. Raises OSError if a lock cannot
-    be written.
+    A lock file lists the exact packages of a stack, so that later sessions can install the stack
+    again as a reference. The notes are for the user. An existing lock file is replaced only after
+    --update-baselines=all. Raises OSError if a lock file cannot be written.
     """
     options, target = measured_session.options, measured_session.machine.target
     notes = (

@@ -6,6 +6,6 @@ further measurements. The chips of the hosts are timed, too.
 """
 
 COMMANDS = {"find-slow": "command"}
-HOOKS = {"notes": "result:notes_of"}
+HOOKS = {"notes": "result:recommend_find_slow"}
 # Only these frameworks measure single chips.
 WORKER_OPERATIONS = {"chips_jax": "worker_jax:measure_chips", "chips_fake": "worker:simulate_chips"}

@@ -15,7 +15,7 @@ from busbw.report.table import Column, Table, make_rows
 from busbw.session.state import JudgedSession, MeasuredSession
 
 
-def notes_of(judged_session: JudgedSession) -> Iterator[str]:
+def recommend_find_slow(judged_session: JudgedSession) -> Iterator[str]:
     """Yield a note that recommends `busbw find-slow`, or nothing.
 
     The note is for sessions on several hosts in which a case became slower.

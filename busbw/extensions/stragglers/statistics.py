@@ -75,7 +75,7 @@ class SequentialTest:
         direction: 1 to test whether the candidate is slower than others, -1 whether it is faster.
         control_pairs: The control pairs of the rounds so far, each pair once.
         excesses: For each round, the logarithm of the candidate's time divided by the median time
-            of the control pairs.
+            of the control pairs, or of all chips.
         evidence: The logarithm of the likelihood ratio of slow (or fast) to healthy after the
             rounds so far.
 
@@ -92,10 +92,12 @@ class SequentialTest:
     evidence: float = 0.0
 
     def add_round(self, excess: float, control_pairs: Iterable[HostGroup] = ()) -> None:
-        """Append the `excess` of a round, and change `evidence`, unless the test has ended.
+        """Add a round to the test, unless the test has ended.
 
-        An excess above log(1 + `min_loss`) in the `direction` of the test adds to the evidence,
-        another excess reduces the evidence. The excess is relative to the `control_pairs`.
+        `excess` is the logarithm of the candidate's time divided by the median time of the
+        components with which the candidate is compared: the `control_pairs`, which are only
+        recorded, or all chips. The evidence grows if `direction` * `excess` is above log(1 +
+        `min_loss`), and otherwise shrinks, whatever the size of the excess.
         """
         if self.is_open:
             self.excesses.append(excess)
@@ -154,14 +156,16 @@ _MAX_SINGLE_PAIR_LOSS = 0.5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExcessFit:
-    """The excesses of hosts and links in a quantity, and the noise of the times.
+    """How much slower than usual each host and link is in a quantity, and the noise of the times.
 
-    An excess is the logarithm of a time divided by the usual time.
+    An excess is the logarithm of a time divided by the usual time, the median over the hosts or
+    groups. Hosts are measured in pairs or in larger groups.
 
     Attributes:
-        host_excesses: The excess of each host, by the group of the host alone.
-        link_excesses: The excess of each link, after subtracting the larger excess of its two hosts
-            if that excess is positive; empty if hosts were measured in larger groups.
+        host_excesses: The excess of each host. The key is a tuple with the host alone, ``(host,)``.
+        link_excesses: The excess of each link: the excess of its pair of hosts, minus the larger
+            excess of the two hosts if that is positive. Empty if hosts were measured in larger
+            groups.
         log_time_stddev: The noise: the standard deviation of `link_excesses` or, if hosts were
             measured in larger groups, of the excesses of the groups. Outliers hardly change it.
 
@@ -299,7 +303,7 @@ def find_racks(times_s: Mapping[HostGroup, float], min_loss: float) -> Racks | N
         groups = sorted(map(sorted, {*sets.values()}), key=lambda hosts: (-len(hosts), hosts))
         limit = logs[first, second]
         consistent_count = sum(log <= limit for log in inside) + sum(log > limit for log in across)
-        is_plausible = inside and across and _have_rack_sizes(list(map(len, groups)))
+        is_plausible = inside and across and _are_plausible_rack_sizes(list(map(len, groups)))
         if not is_plausible or consistent_count < _MIN_CONSISTENT_FRACTION * len(logs):
             continue
         ratio = math.exp(statistics.median(across) - statistics.median(inside))
@@ -310,15 +314,15 @@ def find_racks(times_s: Mapping[HostGroup, float], min_loss: float) -> Racks | N
     return best_racks
 
 
-def _have_rack_sizes(sizes: Sequence[int]) -> bool:
-    """Return whether sets of hosts of these `sizes`, in descending order, can be racks.
+def _are_plausible_rack_sizes(host_counts: Sequence[int]) -> bool:
+    """Return whether sets with these numbers of hosts, in descending order, can be racks.
 
     Either all sets have several hosts, and the largest set has more than two. Or a single set has
     at least half of the hosts, and each other set has a single host.
     """
-    if {*sizes[1:]} == {1}:
-        return 2 * sizes[0] >= sum(sizes)
-    return sizes[-1] > 1 and sizes[0] > _PAIR_SIZE
+    if {*host_counts[1:]} == {1}:
+        return 2 * host_counts[0] >= sum(host_counts)
+    return host_counts[-1] > 1 and host_counts[0] > _PAIR_SIZE
 
 
 def find_deviating_chips(

@@ -182,9 +182,10 @@ class Program(ABC):
         """Write starting values on every rank of this process, and wait until they are written.
 
         The values differ from the previous starting values, so that the result of an earlier call
-        is noticed. If `first_call_name` is not empty, it is the name of an extra value in
-        `first_calls`: write the special inputs for this value instead. `read_extra_value` then
-        reads the value from the result of the next call.
+        is noticed. An extension may need a call with inputs of its own, to compute a value from the
+        result. If `first_call_name` is the name of such a value (one of `first_calls`), these
+        inputs are written instead, and after the next call `read_first_call_value` returns the
+        value.
         """
 
     @abstractmethod
@@ -203,11 +204,14 @@ class Program(ABC):
         ran another number of iterations.
         """
 
-    def read_extra_value(self, name: str, iterations: int, all_gather: AllGather) -> object:
-        """Return an extra value of an extension, read from the result of the last call.
+    def read_first_call_value(self, name: str, iterations: int, all_gather: AllGather) -> object:
+        """Return the value `name` of an extension, read from the result of the last call.
+
+        That call must be the first call after `initialize_values(name)`, which wrote the inputs for
+        this value.
 
         Args:
-            name: the name of the extra value, which `initialize_values` got before that call.
+            name: the name of the value, one of `first_calls`.
             iterations: the number of iterations in that call.
             all_gather: exchanges values with the other processes of the group.
 

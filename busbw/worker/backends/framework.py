@@ -71,7 +71,7 @@ class ChainProgram(Program):
         self.write_draw(self._draw)
 
     @final
-    def read_extra_value(self, name: str, iterations: int, all_gather: AllGather) -> object:
+    def read_first_call_value(self, name: str, iterations: int, all_gather: AllGather) -> object:
         rank, result = self._first_rank_result()
         return self.values.first_call_readers[name].read(rank, result, iterations, all_gather)
 
@@ -142,7 +142,7 @@ class ChainProgram(Program):
         """
 
     def _first_rank_result(self) -> tuple[int, Any]:
-        """Return the number of this process's first rank, and the rank's result as a flat array."""
+        """Return this process's first rank, and the result of this rank as in `results_by_rank`."""
         return next(iter(self.results_by_rank().items()))
 
     def _compare_results(self, draw_number: int, iterations: int) -> int:

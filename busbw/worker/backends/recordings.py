@@ -144,7 +144,7 @@ def timed_collectives(
     return collectives
 
 
-def tensorflow_node_runs(events: Iterable[ProfileEvent]) -> Iterator[ProfileEvent]:
+def tensorflow_collective_runs(events: Iterable[ProfileEvent]) -> Iterator[ProfileEvent]:
     """Yield an event for each run of a collective of TensorFlow on a CPU, the latest run first.
 
     A collective is a node of TensorFlow's graph. In a recording of TensorFlow 2.21 a run of the

@@ -109,15 +109,15 @@ class ExactValues:
 
     @cached_property
     def first_call_readers(self) -> Mapping[str, Any]:
-        """The extensions' readers of extra values that need a first call of a program.
+        """The readers of extensions that use the first call of a program, by name of their value.
 
-        A reader has special inputs for the first call, and reads an extra value from the result of
-        this call. The dictionary has the readers by the names of the values, and is empty if no
-        reader applies to the case. An extension declares the class of a reader in its table
-        FIRST_CALLS, by the name of the value:
+        For the first call, a reader replaces the starting values by inputs of its own. The reader
+        reads a value from the result of this call, such as the order in which a sum was added up.
+        The dictionary is empty if no reader applies to the case. An extension declares the class of
+        a reader in its table FIRST_CALLS, by the name of the value. The class has these methods:
 
         - `applies_to(case)` returns whether the reader has inputs for a case.
-        - The class is then called with these ExactValues, which gives the reader.
+        - The constructor takes these ExactValues.
         - `start(rank)` returns the inputs of a rank, of the shape (blocks, period).
         - `read(rank, result, iterations, all_gather)` returns the value. `rank` is the first rank
           of this process, `result` the rank's result of the call as a flat array, and `iterations`
@@ -229,7 +229,10 @@ class ExactValues:
         )
 
     def _to_array(self, exact_blocks: Any) -> Array:
-        """Return the values of blocks as an array of the shape (blocks, period) and the dtype."""
+        """Return blocks as an array of the case's dtype, of the shape (blocks, period).
+
+        A block is a tuple of the values of a period.
+        """
         array: Array = np.array(exact_blocks, dtype=np.float64).astype(self.dtype)
         return array
 

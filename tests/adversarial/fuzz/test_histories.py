@@ -14,7 +14,7 @@ from busbw.extensions.page.charts import Chart
 from busbw.extensions.page.history import case_history_chart, changed_cases, heat_map
 from busbw.history.files import HistoryLine, parse_line
 from busbw.history.levels import MachineHistory, build_machine_history
-from busbw.history.texts import history_texts
+from busbw.history.texts import history_paragraphs
 from busbw.model.words import DeviceClass, FailureKind, Outcome
 from tests.helpers import build
 from tests.helpers.damage import bounded, fuzzed
@@ -76,7 +76,9 @@ def test_any_valid_history_is_drawn_as_charts_and_tables(history: list[HistoryLi
     with bounded():
         machine = _read(history)
         _draw(heat_map(machine))
-        assert list(history_texts(machine)) and len(changed_cases(machine)) <= len(machine.cases)
+        assert list(history_paragraphs(machine)) and len(changed_cases(machine)) <= len(
+            machine.cases
+        )
         assert sum(len(table.rows) for table in cases_tables(machine)) == len(machine.cases)
         for case in machine.cases:
             try:

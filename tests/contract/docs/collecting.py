@@ -22,7 +22,7 @@ import pytest
 from tests.contract.docs.pages import ROOT
 
 # Environments that the pages name, below the user's home.
-INTERPRETERS = ("last-week", "old-jax", "old-tf", "tf-tpu")
+INTERPRETERS = ("last-week", "old", "old-jax", "old-tf", "tf-tpu")
 _OF_OUTSIDE = ("CI", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT")
 
 

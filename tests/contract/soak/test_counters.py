@@ -20,7 +20,7 @@ def _with_nvml(folder: Folder, does: str) -> None:
     library = folder.path / "fake_nvml"
     library.mkdir(exist_ok=True)
     shutil.copy(Path(fake_nvml.__file__), library / "pynvml.py")
-    folder.environment.setenv("PYTHONPATH", str(library))
+    folder.environment.setenv("PYTHONPATH", str(library), prepend=":")
     folder.environment.setenv("FAKE_NVML", does)
 
 

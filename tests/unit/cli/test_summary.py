@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from busbw.cli.summary import markdown_summary
-from busbw.history.texts import failing_since_texts, history_texts
+from busbw.history.texts import failing_since_texts, history_paragraphs
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.words import FailureKind, Outcome
 from tests.helpers.history_lines import line
@@ -58,7 +58,7 @@ def test_the_summary_escapes_markup_in_names_and_reasons_and_logs() -> None:
         line(host=HOSTILE),
         line(session="f" * 16, moment="2026-03-31T03:00:00Z", versions={HOSTILE: HOSTILE}),
     )
-    texts = {HOSTILE: history_texts(machine)}
+    texts = {HOSTILE: history_paragraphs(machine)}
     hostile = replace(session, environment=environment)
     text = markdown_summary(hostile, [*failing_since_texts(machine.lines, verdicts)], texts)
     assert text.count("img src") > 8

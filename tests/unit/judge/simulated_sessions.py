@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from busbw.judge.decision import DirectionDecision, decide_direction
+from busbw.judge.decision import SpeedChangeDecision, decide_speed_change
 from busbw.judge.levels import EarlierSessions, StoredTimes, build_levels
 from busbw.judge.policy import Policy
 from busbw.judge.series import CaseTimes
@@ -123,10 +123,10 @@ def decide_all(
     today: StoredSession,
     policy: Policy,
     slower_above_log_ratio: float | None = None,
-) -> dict[Case, DirectionDecision]:
+) -> dict[Case, SpeedChangeDecision]:
     """Decide every case of today, of which three launches were planned; the others confirm."""
     today_s = today.times_s
-    decisions: dict[Case, DirectionDecision] = {}
+    decisions: dict[Case, SpeedChangeDecision] = {}
     count = dict.fromkeys(today_s, 3)
     while True:
         times_s = {case: launches[: count[case]] for case, launches in today_s.items()}
@@ -139,7 +139,7 @@ def decide_all(
                 else slower_above_log_ratio
             )
             times = CaseTimes.split(times_s[case], policy.rule, 3)
-            decisions[case] = decide_direction(times, limit, policy.rule, most)
+            decisions[case] = decide_speed_change(times, limit, policy.rule, most)
         undecided = [
             case
             for case, decision in decisions.items()

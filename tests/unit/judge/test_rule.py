@@ -7,7 +7,7 @@ import statistics
 
 import pytest
 
-from busbw.judge.decision import decide_direction
+from busbw.judge.decision import decide_speed_change
 from busbw.judge.policy import POLICIES
 from busbw.judge.series import CaseTimes, LogTimeSummary
 from busbw.model.words import Clock, DeviceClass
@@ -108,7 +108,7 @@ def test_a_case_with_too_few_confirming_launches_is_undecided(fresh: int) -> Non
     today = device.session(4, {slow: 1.1}, launches=3 + fresh)
     limit = levels(device.sessions(4), TPU).assess_session(today.times_s, TPU).limits[slow]
     times = CaseTimes.split(today.times_s[slow], TPU.rule, 3)
-    decision = decide_direction(times, limit, TPU.rule, limit.slower_above_log_ratio)
+    decision = decide_speed_change(times, limit, TPU.rule, limit.slower_above_log_ratio)
     assert (decision.direction, decision.confirming_log_ratio) == (None, None)
 
 

@@ -14,7 +14,7 @@ from busbw.judge.noise import SessionNoise
 from busbw.judge.policy import POLICIES
 from busbw.judge.rule import SharedPart
 from busbw.judge.session import (
-    SessionContext,
+    SessionVerdictInput,
     judge_session,
     noisy_cases_text,
     select_counted_noisy_verdicts,
@@ -35,7 +35,9 @@ FOUR_LAUNCHES = replace(ON_TPU, planned_launch_count=4)
 def _session(
     verdicts: Sequence[Verdict], measurements: Sequence[Measurement], **about: Any
 ) -> SessionVerdict:
-    return judge_session(verdicts, measurements, SessionContext(**{"settings": ON_TPU, **about}))
+    return judge_session(
+        verdicts, measurements, SessionVerdictInput(**{"settings": ON_TPU, **about})
+    )
 
 
 def _judge_measured_case(**about: Any) -> SessionVerdict:
@@ -260,7 +262,7 @@ def test_the_device_and_the_limit_decide_which_noisy_cases_count_against_a_sessi
 ) -> None:
     verdicts, context = (
         [*noisy, build.verdict(ratio=9.0, limit=1.01)],
-        SessionContext(settings=terms),
+        SessionVerdictInput(settings=terms),
     )
     assert len(select_counted_noisy_verdicts(verdicts, context)) == counted
     # Two stacks that are interleaved: a NOISY case is undecided.

@@ -72,7 +72,7 @@ def _result(session: MeasuringWorker, **request: Any) -> Run | Failure:
 def sizes(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """Simulate a machine with 100 of 200 bytes free, and a worker of constant size."""
     sizes = {"resident": 10, "heap": 0}
-    monkeypatch.setattr(host, "find_free_bytes", lambda limit_bytes: (100, 200))
+    monkeypatch.setattr(host, "find_allocatable_memory_bytes", lambda limit_bytes: (100, 200))
     monkeypatch.setattr(host, "resident_bytes", lambda: sizes["resident"])
     monkeypatch.setattr(host, "free_heap_bytes", lambda block_bytes: sizes["heap"])
     monkeypatch.setattr(host, "reset_peak", lambda: True)
@@ -199,7 +199,7 @@ def test_a_worker_with_more_devices_than_ranks_measures_the_case() -> None:
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> MemoryNeed:
     """Return the need of a large case on a machine with more memory."""
-    monkeypatch.setattr(host, "find_free_bytes", lambda limit_bytes: (BIG, BIG))
+    monkeypatch.setattr(host, "find_allocatable_memory_bytes", lambda limit_bytes: (BIG, BIG))
     return MemoryNeed(needed_bytes=2**30, is_real=False)
 
 

@@ -285,7 +285,7 @@ class FakeProgram(Program):
         """Compare nothing, and return an element for each rank."""
         return self._case.ranks
 
-    def read_extra_value(self, name: str, iterations: int, all_gather: AllGather) -> object:
+    def read_first_call_value(self, name: str, iterations: int, all_gather: AllGather) -> object:
         return self.first_calls[name]
 
 

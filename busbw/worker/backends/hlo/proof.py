@@ -163,8 +163,10 @@ def prove_loop(text: str, expected_loop: ExpectedLoop) -> ProvedLoop:
         expected_loop: the expected content of the loop.
 
     Raises:
-        MeasuringError: NOT_A_COLLECTIVE with the text of a wrong instruction. OTHER_DTYPE if each
-            collective has elements of float32 in place of the case's dtype.
+        MeasuringError: NOT_A_COLLECTIVE if the number, the kind, the size or the ranks of the
+            collectives are wrong, or if the payload is copied between collectives although
+            `expected_loop` forbids this. The message has the wrong instruction, if there is one.
+            OTHER_DTYPE if each collective has elements of float32 in place of the case's dtype.
 
     """
     module = read_module(text)

@@ -130,7 +130,7 @@ class JaxBackend(FrameworkBackend):
     def record_profile(self, folder: Path) -> Iterator[RecordingReader]:
         from . import profile
 
-        with versions.record_block(folder, self.device):
+        with versions.run_profiler(folder, self.device):
             yield partial(profile.read_collectives, folder)
 
 
@@ -231,7 +231,10 @@ def _allocator_setting(device: DeviceClass) -> str:
 
 
 def _torus_extents(devices: Sequence[Any]) -> str:
-    """Return the numbers of TPUs along the axes of the torus of `devices`, such as ``2x4``."""
+    """Return the numbers of TPUs along the axes of the torus of `devices`, such as ``2x4``.
+
+    All `devices` must be TPUs, which have coordinates. A third axis with a single TPU is left out.
+    """
     coordinates = [device.coords for device in devices]
     extents = [max(axis) - min(axis) + 1 for axis in zip(*coordinates)]
     while len(extents) > 2 and extents[-1] == 1:

@@ -50,7 +50,7 @@ _Operation = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
-class ProgramForm:
+class UncompiledProgram:
     """The function and the buffers from which the program of a case is compiled.
 
     Attributes:
@@ -94,7 +94,7 @@ class ProgramForm:
         return lower_over_mesh(mesh, self.function, arguments, out_specs, tuple(donated))
 
 
-def choose_program_form(
+def choose_uncompiled_program(
     case: Case,
     axes: tuple[str, ...],
     max_exact_iterations: int,
@@ -102,8 +102,8 @@ def choose_program_form(
     device: DeviceClass,
     is_virtual: bool,
     has_delay: bool = False,
-) -> ProgramForm:
-    """Return the form of the program that measures a case: its function and its buffers.
+) -> UncompiledProgram:
+    """Return the UncompiledProgram of a case: its function and its buffers.
 
     Args:
         case: the case.
@@ -122,7 +122,7 @@ def choose_program_form(
     in_place = case.placement == Placement.IN_PLACE.value
     if case.clock is Clock.DISPATCH:
         single = partial(_run_once, operation)
-        return ProgramForm(
+        return UncompiledProgram(
             single, (inputs,), result_index=0, iterations_per_turn=0, donates_buffers=in_place
         )
     per_cpu_turn = 2 if max_exact_iterations < 4 or case.payload_bytes > _LARGE_PAYLOAD_BYTES else 4
@@ -140,7 +140,7 @@ def choose_program_form(
     function = partial(
         run_chain, partial(body, operation), iterations_per_turn=per_turn, has_delay=has_delay
     )
-    return ProgramForm(function, counts, index, per_turn, has_delay=has_delay)
+    return UncompiledProgram(function, counts, index, per_turn, has_delay=has_delay)
 
 
 def _run_once(operation: _Operation, turns: jax.Array, values: jax.Array) -> tuple[Any, ...]:
@@ -265,7 +265,7 @@ def lower_case_program(case: Case, mesh: Mesh, device: DeviceClass) -> tuple[Any
     collectives in each turn of its loop.
     """
     max_exact = ExactValues(case, jnp.dtype(case.dtype)).max_exact_iterations()
-    form = choose_program_form(
+    uncompiled = choose_uncompiled_program(
         case, case_axes(case, mesh), max_exact, device=device, is_virtual=False
     )
-    return form.lower(case, mesh), max(1, form.iterations_per_turn)
+    return uncompiled.lower(case, mesh), max(1, uncompiled.iterations_per_turn)

@@ -31,10 +31,11 @@ _MIN_CHAIN_S = 0.01
 
 
 def run_busy_loop(start: jax.Array, steps: Any) -> Any:
-    """Take time by `steps` steps of a computation whose result is always 0, and return this 0.
+    """Run `steps` steps of a busy loop, and return a 0 that the compiler cannot predict.
 
-    The computation is Marsaglia's xorshift of random numbers, beginning with 2 x `start` + 1. The
-    compiler does not know that xorshift never reaches 0, and so must run the loop. `start` is any
+    The loop is Marsaglia's xorshift of random numbers, beginning with 2 x `start` + 1. The state of
+    an xorshift never becomes 0. The result is 1 if the last state is 0, and otherwise 0. So the
+    result is always 0, but the compiler does not know this, and must run the loop. `start` is any
     integer. The result has the dtype of `start`.
     """
 

@@ -27,9 +27,9 @@ from ..recordings import map_begin_to_end
 from ..values import ExactValues, array_at
 from .collective import (
     REPLICATED,
-    ProgramForm,
+    UncompiledProgram,
     case_axes,
-    choose_program_form,
+    choose_uncompiled_program,
     lower_over_mesh,
     put_on_devices,
 )
@@ -75,15 +75,17 @@ class JaxProgram(ChainProgram):
         values = values_type(case, jnp.dtype(case.dtype))
         max_exact, axes = values.max_exact_iterations(), case_axes(case, mesh)
         device = DeviceClass(mesh.devices.flat[0].platform)
-        form = choose_program_form(
+        uncompiled = choose_uncompiled_program(
             case, axes, max_exact, device=device, is_virtual=is_virtual, has_delay=has_delay
         )
         super().__init__(case, values)
-        self._form, self._mesh = form, mesh
-        self.iterations_per_turn = max(1, form.iterations_per_turn)
+        self._uncompiled, self._mesh = uncompiled, mesh
+        self.iterations_per_turn = max(1, uncompiled.iterations_per_turn)
         self.max_iterations = self.max_chain_iterations(max_exact)
-        self._shapes = form.buffer_shapes(case, mesh)
-        self._write_start = None if is_virtual else _compile_start_program(case, mesh, form, values)
+        self._shapes = uncompiled.buffer_shapes(case, mesh)
+        self._write_start = (
+            None if is_virtual else _compile_start_program(case, mesh, uncompiled, values)
+        )
         has_device_check = not is_virtual and values_type is ExactValues
         self._ranks_with_right_result = (
             _compile_device_check(case, mesh, values) if has_device_check else None
@@ -91,7 +93,7 @@ class JaxProgram(ChainProgram):
         self._peak_before_bytes = self._highest_peak_bytes()
         self._replicated = NamedSharding(mesh, REPLICATED)
         begun_s = time.perf_counter()
-        self._call = form.lower(case, mesh).compile()
+        self._call = uncompiled.lower(case, mesh).compile()
         self.compile_s = time.perf_counter() - begun_s
         self.compiled_memory_bytes = _compiled_memory_bytes(self._call)
         text = self._call.as_text()
@@ -156,14 +158,14 @@ class JaxProgram(ChainProgram):
 
     def _run_and_count_turns(self, iterations: int) -> tuple[Any, Any]:
         loop_counts = self._replicate(iterations // self.iterations_per_turn)
-        if self._form.has_delay:
+        if self._uncompiled.has_delay:
             busy_steps = self.delay_steps if self.is_injecting else 0
             loop_counts = loop_counts, self._replicate(busy_steps)
         counted, *buffers = self._call(loop_counts, *self.inputs)
         jax.block_until_ready(buffers)
-        if self._form.donates_buffers:
+        if self._uncompiled.donates_buffers:
             self.inputs = tuple(buffers)
-        return counted, buffers[self._form.result_index]
+        return counted, buffers[self._uncompiled.result_index]
 
     def _shards_by_rank(self, values: jax.Array) -> dict[int, Any]:
         """Return the part of `values` on each device of this process, by rank, in rising order.
@@ -206,14 +208,14 @@ class JaxProgram(ChainProgram):
 
 
 def _compile_start_program(
-    case: Case, mesh: Mesh, form: ProgramForm, values: ExactValues
+    case: Case, mesh: Mesh, uncompiled: UncompiledProgram, values: ExactValues
 ) -> Callable[..., tuple[jax.Array, ...]]:
     """Compile a program that writes starting values into buffers on accelerators.
 
     Args:
         case: the case.
         mesh: the mesh of devices.
-        form: the form of the case's program, which has the sizes of the buffers.
+        uncompiled: the UncompiledProgram of the case, which has the sizes of the buffers.
         values: makes the starting values.
 
     Returns:
@@ -231,15 +233,15 @@ def _compile_start_program(
         )
         for number in numbers
     ]
-    count, (_, blocks, period) = form.element_counts[0], draws[0].shape
+    count, (_, blocks, period) = uncompiled.element_counts[0], draws[0].shape
 
     def fill_first_buffer(draw: jax.Array, *buffers: jax.Array) -> tuple[jax.Array, ...]:
         length = count // blocks
         tiled = jnp.tile(draw[0], (1, -(-length // period)))[:, :length]
         return (tiled.reshape(count), *buffers[1:])
 
-    arguments = [draws[0], *form.buffer_shapes(case, mesh)]
-    out_specs = (PartitionSpec(mesh.axis_names),) * len(form.element_counts)
+    arguments = [draws[0], *uncompiled.buffer_shapes(case, mesh)]
+    out_specs = (PartitionSpec(mesh.axis_names),) * len(uncompiled.element_counts)
     donated = tuple(range(1, len(arguments)))
     compiled = lower_over_mesh(mesh, fill_first_buffer, arguments, out_specs, donated).compile()
     return lambda number, *buffers: compiled(draws[number], *buffers)

@@ -165,7 +165,7 @@ def has_readable_profiler() -> bool:
 
 
 @contextlib.contextmanager
-def record_block(folder: Path, device: DeviceClass | None) -> Iterator[None]:
+def run_profiler(folder: Path, device: DeviceClass | None) -> Iterator[None]:
     """Record the `with` block with JAX's profiler, into files in `folder`.
 
     Calls of Python are not recorded. The profiler gets special settings for the class of device

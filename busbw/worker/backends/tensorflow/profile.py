@@ -13,31 +13,31 @@ from ..hlo import module as hlo
 from ..recordings import (
     ProfileEvent,
     map_begin_to_end,
-    tensorflow_node_runs,
+    tensorflow_collective_runs,
     timed_collectives,
 )
 
 
-def read_collectives(folder: Path, reducing_nodes: Mapping[str, str]) -> list[TimedCollective]:
+def read_collectives(folder: Path, end_by_begin_node: Mapping[str, str]) -> list[TimedCollective]:
     """Return the collectives in the recordings of TensorFlow's profiler below `folder`.
 
-    `reducing_nodes` maps the name of each node of the graph that reduces to the same name, in the
-    order of the devices of this process. TensorFlow does not show the program of a TPU. For a TPU
-    the instructions are read from the recording, in which the name of an event is the instruction's
-    whole text.
+    `end_by_begin_node` maps the name of each node of the graph that reduces to the same name, in
+    the order of the devices of this process. TensorFlow does not show the program of a TPU. For a
+    TPU the instructions are read from the recording, in which the name of an event is the
+    instruction's whole text.
     """
     events = [event for path in folder.rglob("*.xplane.pb") for event in _read_events(path)]
     texts = {event.name for event in events if " = " in event.name}
     module = hlo.read_module("\n".join(["recorded {", *texts, "}"]))
     runs = [
-        event._replace(name=node, stats={"device_ordinal": list(reducing_nodes).index(node)})
-        for event in tensorflow_node_runs(events)
-        if (node := event.name.rpartition(":")[0]) in reducing_nodes
+        event._replace(name=node, stats={"device_ordinal": list(end_by_begin_node).index(node)})
+        for event in tensorflow_collective_runs(events)
+        if (node := event.name.rpartition(":")[0]) in end_by_begin_node
     ]
     return [
         collective
         for collective, _ in timed_collectives(
-            [*events, *runs], {**map_begin_to_end(module), **reducing_nodes}
+            [*events, *runs], {**map_begin_to_end(module), **end_by_begin_node}
         )
     ]
 

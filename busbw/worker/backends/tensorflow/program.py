@@ -88,7 +88,7 @@ class TensorflowProgram(ChainProgram):
         executed = proof.record_executed_graphs(lambda: self.run(0))
         self.compile_s = time.perf_counter() - begun_s
         self.proof = proof.prove(case, executed, self._call.graph, local_ranks)
-        self.end_by_begin_instruction = proof.reducing_nodes(executed)
+        self.end_by_begin_instruction = proof.map_reducing_nodes(executed)
 
     def release_memory(self) -> None:
         self.inputs = self.result = self._call = None
@@ -215,7 +215,7 @@ def _all_reduce_in_loop(case: Case, strategy: Any, values: Any, turns: Any) -> t
 
 
 def _all_reduce_once(case: Case, strategy: Any, values: Any, turns: Any) -> tuple[Any, Any]:
-    """Run a single all-reduce without a loop; return 1, the number of turns, and the result.
+    """Run a single all-reduce without a loop; return (1, result), where 1 is the number of turns.
 
     The parameters are those of `_all_reduce_in_loop`. `case` and `turns` are not used.
     """

@@ -99,7 +99,7 @@ def prove(case: Case, executed_graphs: Sequence[Any], traced_graph: Any, local_r
     )
 
 
-def reducing_nodes(executed_graphs: Sequence[Any]) -> dict[str, str]:
+def map_reducing_nodes(executed_graphs: Sequence[Any]) -> dict[str, str]:
     """Return the names of the nodes that reduce, in the form of `Program.end_by_begin_instruction`.
 
     That form maps the instruction that begins a collective to the instruction that ends the

@@ -30,5 +30,5 @@ def test_the_hosts_of_a_tpu_slice_are_read_from_variables_or_from_the_metadata_s
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     metadata = {"worker-network-endpoints": ENDPOINTS}.__getitem__
-    monkeypatch.setattr(settings, "fetch_metadata", metadata)
+    monkeypatch.setattr(settings, "fetch_google_metadata", metadata)
     assert settings.find_slice_hosts(environment, has_chips) == hosts

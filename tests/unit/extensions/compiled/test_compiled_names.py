@@ -37,7 +37,7 @@ from tests.helpers import build
 
 asked = json.loads(sys.argv[1])
 for name in asked["topologies"]:
-    topology = compilers.topology_of(name)
+    topology = compilers.parse_topology(name)
     if compiler.describe_compiler(topology).missing:
         continue
     for collective in COLLECTIVES:

@@ -11,7 +11,7 @@ from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.local import LocalWorker
 from busbw.extensions.compiled import compilers
-from busbw.extensions.compiled.compilers import ParallelCompiler, topology_of
+from busbw.extensions.compiled.compilers import ParallelCompiler, parse_topology
 from busbw.extensions.compiled.judge import CompileJob
 from busbw.model.machine import Protocol
 from busbw.session.option import UsageError
@@ -35,7 +35,7 @@ def test_a_release_of_libtpu_is_downloaded_only_once(
         compilers.download_libtpu("9.0.43", tmp_path)
 
 
-V5E = topology_of("v5e:2x4")
+V5E = parse_topology("v5e:2x4")
 
 
 @pytest.mark.workers

@@ -10,7 +10,7 @@ from busbw.extensions.compiled.compilers import (
     GPUS,
     SLICED_CHIPS,
     parse_topologies,
-    topology_of,
+    parse_topology,
 )
 from busbw.model.words import DeviceClass
 
@@ -31,13 +31,13 @@ KNOWN += [f"{name}:8" for name in GPUS]
 def test_a_topology_of_a_tpu_slice_has_the_ranks_and_the_device_kind_of_its_chips(
     name: str, ranks: int, kind: str
 ) -> None:
-    topology = topology_of(name)
+    topology = parse_topology(name)
     assert (topology.ranks, topology.device_kind, topology.device) == (ranks, kind, DeviceClass.TPU)
     assert topology.layout == name
 
 
 def test_a_topology_name_of_gpus_gives_its_number_of_hosts() -> None:
-    single, two = topology_of("h100:8"), topology_of("h100:2x8")
+    single, two = parse_topology("h100:8"), parse_topology("h100:2x8")
     assert (single.ranks, single.hosts, single.layout) == (8, 1, "1x1x8")
     assert (two.ranks, two.hosts, two.layout) == (16, 2, "1x2x8")
     assert single.memory_bytes == GPUS["h100"].memory_bytes
@@ -45,7 +45,7 @@ def test_a_topology_name_of_gpus_gives_its_number_of_hosts() -> None:
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_every_listed_topology_has_two_or_more_ranks(name: str) -> None:
-    assert topology_of(name).ranks >= 2
+    assert parse_topology(name).ranks >= 2
 
 
 def test_the_value_all_of_the_option_topology_means_exactly_one_topology_for_each_chip() -> None:
@@ -71,4 +71,4 @@ def test_the_refusal_of_an_unknown_topology_lists_the_valid_topologies(
     name: str, message: str
 ) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
-        topology_of(name)
+        parse_topology(name)

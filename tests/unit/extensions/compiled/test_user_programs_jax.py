@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.extensions.compiled.compilers import topology_of
+from busbw.extensions.compiled.compilers import parse_topology
 from busbw.extensions.compiled.judge import CompileJob, program_differences
 from busbw.extensions.compiled.mode import program_spec
 from busbw.extensions.compiled.worker import CompiledProgram, CompileSpec
@@ -126,7 +126,7 @@ def _answers(
     for name, source in sources.items():
         spec = convert_to(CompileSpec, program_spec("jax", source), topology=topology)
         case, key = compilers.case_on(spec, devices)
-        jobs[name] = CompileJob(case=case, key=key, topology=topology_of(topology))
+        jobs[name] = CompileJob(case=case, key=key, topology=parse_topology(topology))
     with compilers.compiling() as parallel:
         parallel.cache = cache
         return dict(zip(jobs, parallel.compile_jobs(list(jobs.values()))))

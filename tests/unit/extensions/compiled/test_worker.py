@@ -11,7 +11,7 @@ import pytest
 
 from busbw import wire
 from busbw.extensions.compiled import worker, worker_fake
-from busbw.extensions.compiled.compilers import topology_of
+from busbw.extensions.compiled.compilers import parse_topology
 from busbw.extensions.compiled.worker import (
     RELEASE_VARIABLE,
     CompiledProgram,
@@ -27,8 +27,8 @@ from busbw.model.words import FailureKind, OutOfMemoryDetection
 from busbw.worker.backends.base import MeasuringError
 from tests.helpers import build
 
-V5E = topology_of("v5e:2x4")
-H100 = topology_of("h100:8")
+V5E = parse_topology("v5e:2x4")
+H100 = parse_topology("h100:8")
 CASE = build.case(ranks=8, framework="fake", strategy="fake", protocol="device/fake")
 
 LAUNCH = LaunchId.parse("1")
@@ -87,7 +87,7 @@ def test_a_program_is_compiled_again_if_its_text_or_flag_or_release_or_topology_
 ) -> None:
     compiler = Counting()
     compiled(compiler, tmp_path)
-    compiled(compiler, tmp_path, to=topology_of("v6e:2x4"))
+    compiled(compiler, tmp_path, to=parse_topology("v6e:2x4"))
     compiler.program = "another"
     compiled(compiler, tmp_path)
     monkeypatch.setenv("XLA_FLAGS", "--xla_something=1")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.extensions.compiled.compilers import GPUS, topology_of
+from busbw.extensions.compiled.compilers import GPUS, parse_topology
 from busbw.extensions.compiled.worker import CompiledProgram
 from busbw.model.launch import Failure
 from busbw.model.words import GIB, DeviceClass, FailureKind, OutOfMemoryDetection
@@ -206,7 +206,7 @@ def test_a_compiler_for_a_gpu_topology_describes_the_same_devices_as_jax_on_such
     compiler = gpus.compilers[chip]
     assert compiler.devices is not None, compiler.missing
     assert compiler.devices.device is DeviceClass.GPU
-    assert compiler.devices.device_kind == topology_of(chip).device_kind
+    assert compiler.devices.device_kind == parse_topology(chip).device_kind
     assert (compiler.devices.ranks, compiler.devices.hosts, compiler.devices.mesh) == (8, 1, "")
     assert compiler.release.startswith("jax-cuda13-pjrt 0.")
 

@@ -136,7 +136,7 @@ def test_the_signature_is_any_order_for_two_ranks_and_another_order_for_unknown_
 
 def test_the_signature_of_several_processes_depends_on_the_result_of_each_process() -> None:
     case = build.case(dtype="float32")
-    reader = signature.SummationSignatureReader(ExactValues(case, np.dtype("float32")))
+    reader = signature.SummationOrderReader(ExactValues(case, np.dtype("float32")))
     blocks = [reader.start(rank).reshape(-1) for rank in range(case.ranks)]
     results = [_added(blocks, added, 1) for added in (_in_turn, _doubling)]
 

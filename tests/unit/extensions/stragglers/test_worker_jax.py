@@ -82,7 +82,7 @@ jax.config.update("jax_num_cpu_devices", 4)
 
 @contextlib.contextmanager
 def record_profile(folder):
-    with versions.record_block(folder, DeviceClass.CPU):
+    with versions.run_profiler(folder, DeviceClass.CPU):
         yield partial(profile.read_collectives, folder)
 
 # Only the links of TPUs are timed.

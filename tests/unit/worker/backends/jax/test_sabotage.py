@@ -19,8 +19,8 @@ NOTHING = Sabotage(code="")
 
 
 THE_OTHER_AXIS = """
-right = program.choose_program_form
-put(program, "choose_program_form", lambda case, axes, rounds, **options: right(
+right = program.choose_uncompiled_program
+put(program, "choose_uncompiled_program", lambda case, axes, rounds, **options: right(
     case, ("x",), rounds, **options))
 """
 
@@ -51,7 +51,7 @@ put(door.JaxProgram, "run", run)
 NOT_RUN = """
 put(door.JaxProgram, "run", lambda self, iterations: vars(self).update(
     _turns_run=iterations // self.iterations_per_turn,
-    result=self.inputs[self._form.result_index]))
+    result=self.inputs[self._uncompiled.result_index]))
 """
 
 
@@ -202,8 +202,8 @@ SABOTAGES = {
     ),
     "one buffer on the CPU": Sabotage(
         code="""
-            right = program.choose_program_form
-            put(program, "choose_program_form", lambda case, axes, rounds, **options: right(
+            right = program.choose_uncompiled_program
+            put(program, "choose_uncompiled_program", lambda case, axes, rounds, **options: right(
                 case, axes, rounds, **{**options, "is_virtual": False}))
             """,
     ),

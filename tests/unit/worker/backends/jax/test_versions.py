@@ -66,7 +66,7 @@ class _Profiler:
 
 def _recorded(load: Load, profiler: _Profiler, device: DeviceClass) -> None:
     jax = load(profiler=profiler, errors=SimpleNamespace(JaxRuntimeError=KeyError))
-    with jax.record_block(Path("d"), device):
+    with jax.run_profiler(Path("d"), device):
         assert (profiler.started != [], profiler.stopped) == (True, 0)
     assert profiler.stopped == 1
 
