@@ -318,9 +318,10 @@ def _mesh_ranks_in_hlo(line: str, rank_count: int) -> Sequence[int]:
 
 
 def _axis_order(text: str | None, dims: Sequence[int]) -> tuple[int, ...]:
-    """Return the order of the axes of `dims` in `text`; empty if `text` lacks or repeats an axis.
+    """Return the order of the axes in `text`, such as (1, 0) for ``1,0``.
 
-    If `text` is None, the axes keep their order.
+    `dims` is the shape of the array. If `text` is None, the axes keep their order. The result is
+    empty if `text` is not a permutation of the axes.
     """
     order = tuple(range(len(dims))) if text is None else _whole_numbers(text)
     return order if sorted(order) == list(range(len(dims))) else ()

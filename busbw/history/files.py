@@ -209,14 +209,16 @@ def append_lines(root: Path, key: EnvironmentKey, lines: Sequence[HistoryLine]) 
     return path
 
 
-def _parse_lines(path: Path, line_numbers: Mapping[bytes, int]) -> list[HistoryLine]:
-    """Parse the lines of the file `path`, whose texts are the keys of `line_numbers`.
+def _parse_lines(path: Path, number_by_text: Mapping[bytes, int]) -> list[HistoryLine]:
+    """Parse the lines of the file `path`: the texts that are the keys of `number_by_text`.
 
     The values are the numbers of the lines in the file, for messages. Empty texts are left out.
     Raises HistoryError for an invalid line.
     """
     with storage.reraise_as(HistoryError, wire.WireError, where=f"{path}: "):
-        return [parse_line(text, f"line {number}") for text, number in line_numbers.items() if text]
+        return [
+            parse_line(text, f"line {number}") for text, number in number_by_text.items() if text
+        ]
 
 
 def read_all_machines(root: Path) -> dict[str, tuple[HistoryLine, ...]]:

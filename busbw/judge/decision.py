@@ -24,13 +24,13 @@ class CaseLimits:
 
     Attributes:
         expected_time: The expected time, including the level of the framework's shared part.
-        slower_above_log_ratio: The log ratio above which the case is slower.
+        slower_above_log_ratio: The log ratio above which the case is slower: `common_shift` plus
+            `residual_limit`, within bounds.
         faster_below_log_ratio: The log ratio below which the case is faster, a negative number.
         residual_stddev: The standard deviation of the residual while the code is unchanged.
-        common_shift: The part of today's log ratio that the case shares with other cases. If the
-            rule compares neighbours, this part is the median log ratio of the two neighbouring
-            payloads; otherwise the shift of the framework's shared part (see SharedPart). This part
-            is 0 if the framework has too few cases.
+        common_shift: How much slower other cases are today, a log ratio: the median of the two
+            neighbouring payloads if the rule compares neighbours, otherwise the shift of the
+            framework's shared part (see SharedPart). 0 if the framework has too few cases.
         residual: Today's log ratio minus `common_shift`.
         residual_limit: The log ratio that the residual of an unchanged case rarely exceeds.
         noise: How much sessions of this case vary, estimated from launches and from all cases.

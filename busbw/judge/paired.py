@@ -180,17 +180,17 @@ def _log_ratio_limit(estimate: MeanEstimate, probability: float, min_loss_fracti
 
 
 def estimate_prior_variance_of_pairs(
-    pairs: Iterable[tuple[Measurement, Measurement]], settings: JudgingSettings
+    cases: Iterable[tuple[Measurement, Measurement]], settings: JudgingSettings
 ) -> Variance | None:
-    """Estimate the variance of a pair's log ratio from the measurements of all cases.
+    """Estimate how much the log ratio of a pair of launches varies, from all cases together.
 
-    `pairs` has, for each case, the measurements by the reference and by the candidate. Cases with a
-    failure, and cases that the first look cannot judge yet, are left out. Returns None if fewer
-    than two cases remain.
+    The variance is the prior with which `judge_pair` judges each case. `cases` has the measurements
+    by the reference and by the candidate of each case. Cases with a failure, and cases that the
+    first look cannot judge yet, are left out. Returns None if fewer than two cases remain.
     """
     log_ratios = [
         _log_ratios_of_pairs(reference, candidate)
-        for reference, candidate in pairs
+        for reference, candidate in cases
         if not (reference.failures or candidate.failures)
     ]
     return estimate_prior_log_ratio_variance(log_ratios, _planned_looks(settings))

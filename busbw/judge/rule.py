@@ -124,8 +124,10 @@ class _Comparison:
         noises: Maps each case to the noise of its sessions.
         residual_stddevs: Maps each case to the standard deviation of its residual.
         session_variance: The variance between sessions of a typical case, in log time.
-        normal_sigmas: The limit of a residual in standard deviations, for normal residuals.
-        limit_sigmas: The same limit for residuals with the tails that earlier sessions show.
+        normal_sigmas: The limit of a residual in standard deviations, if residuals are normally
+            distributed.
+        limit_sigmas: The limit that is used: `normal_sigmas`, or more if the residuals of earlier
+            sessions have heavier tails.
 
     """
 

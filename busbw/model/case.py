@@ -186,7 +186,11 @@ class CaseSpec(Workload):
 
     @property
     def label_parts(self) -> tuple[str, ...]:
-        """The collective, reduce op, placement, strategy and dtype: equal for cases of a kind."""
+        """The collective, reduce op, placement, strategy and dtype, for the label of failed cases.
+
+        The label begins with the framework. Failed cases with the same label and outcome share a
+        line of the conclusion.
+        """
         return (self.collective, self.reduce_op, self.placement, self.strategy, self.dtype)
 
 

@@ -121,8 +121,8 @@ class LaunchId:
     def parse(cls, text: str) -> LaunchId:
         """Return the LaunchId with this `text`.
 
-        If `text` has another form than the text of a LaunchId, the result has only a `name`,
-        `text`.
+        If `text` does not have the form of a numbered launch, the whole `text` becomes the `name`,
+        and the other fields have their defaults.
         """
         match = _LAUNCH_PATTERN.fullmatch(text)
         if match is None:

@@ -322,7 +322,7 @@ def _check_device_kind(kind: str) -> None:
         raise ValueError(f"expected up to 100 characters, got {kind[:60]!r}")
 
 
-def _check_strategy(name: str) -> None:
+def _check_strategy_characters(name: str) -> None:
     """Raise ValueError if a strategy has characters other than letters, digits and underscores."""
     if not name.replace("_", "").isalnum():
         raise ValueError(f"expected words, got {name[:60]!r}")
@@ -346,7 +346,7 @@ class DeviceSet(EnvironmentKey):
     device: DeviceClass
     any_ranks: bool
     program: str
-    strategies: Mapping[str, Annotated[str, _check_strategy]]
+    strategies: Mapping[str, Annotated[str, _check_strategy_characters]]
     clocks: Annotated[tuple[Clock, ...], check_not_empty] = (Clock.HOST,)
     allocator: str = ""
 

@@ -205,7 +205,11 @@ def merge_sessions(
 def _may_merge(
     first_session: StoredSession, later_session: StoredSession, merge_within: datetime.timedelta
 ) -> bool:
-    """Return whether `later_session` is merged with the series that `first_session` begins."""
+    """Return whether `later_session` is merged into `first_session`.
+
+    `later_session` must have begun less than `merge_within` after `first_session`. If one of them
+    found a change, both must have begun at the same moment, and have no case in common.
+    """
     if first_session.has_change or later_session.has_change:
         return (
             first_session.began == later_session.began

@@ -248,7 +248,7 @@ def make_environment(options: Options, machine: Machine, key: EnvironmentKey | N
         framework_paths={probe.framework: probe.framework_path for probe in reached},
         not_found=target.not_found,
         host=platform.node(),
-        commit=_git_commit(),
+        commit=_commit_of_current_folder(),
         load=os.getloadavg()[0],
         changed=_changed_text(options),
     )
@@ -270,7 +270,7 @@ def _changed_text(options: Options) -> str:
     return ", ".join(texts)
 
 
-def _git_commit() -> str:
+def _commit_of_current_folder() -> str:
     """Return the git commit of the current folder, 12 digits; empty outside of a repository."""
     command = ["git", "rev-parse", "--short=12", "HEAD"]
     try:

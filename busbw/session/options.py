@@ -97,8 +97,10 @@ class Options(GridOptions):
     """The values of the options of a session, and values that follow from the options.
 
     A field that declares an option has the parsed value of the option: times in seconds, sizes in
-    bytes, interpreters by framework. `launches` is 0 for ``auto``. `fail_above` is a ratio of
-    times, such as 1.25 for ``25%``. The following fields are not options of the command line.
+    bytes, interpreters by framework. `launches` is 0 if a history decides how many launches
+    each case needs. `fail_above` is a ratio of times, such as 1.25 for ``25%``. The following
+    fields declare no option: they follow from options, and `stacks` and `shared_devices` are set
+    later in the session.
 
     Attributes:
         extra: The values of the options of extensions, by the name of the option.

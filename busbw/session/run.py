@@ -151,8 +151,8 @@ def _measure_resolved(
 def accept_and_write(judged_session: JudgedSession) -> JudgedSession:
     """Write accepted baselines, the history and the requested files of a session that measured.
 
-    Returns the JudgedSession with notes on the files, and with errors of writing. Without a machine
-    nothing is written.
+    Returns the JudgedSession with notes on the files, and with errors of writing. Nothing is
+    written of a session that could not measure, for example because a host was lost.
     """
     if not isinstance(judged_session.observations, MeasuredSession):
         return judged_session

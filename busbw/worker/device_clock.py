@@ -68,7 +68,7 @@ def record_device_times(
         with backend.record_profile(Path(name)) as reader:
             calls_s = [sampler.time_chain(iterations) for _ in range(calls)]
         collectives = reader(sampler.program.end_by_begin_instruction)
-    samples_s, rank_times_s = call_and_rank_times_s(
+    samples_s, rank_times_s = times_s_by_call_and_rank(
         collectives,
         ranks=case.ranks,
         call_count=calls,
@@ -106,7 +106,7 @@ def _recording_folder(case: Case) -> contextlib.AbstractContextManager[str]:
     return tempfile.TemporaryDirectory()
 
 
-def call_and_rank_times_s(
+def times_s_by_call_and_rank(
     collectives: Iterable[TimedCollective],
     *,
     ranks: int,

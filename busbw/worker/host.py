@@ -52,7 +52,7 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def control_groups(root: Path, controller: str) -> Iterator[tuple[Path, bool]]:
+def cgroups_of_process(root: Path, controller: str) -> Iterator[tuple[Path, bool]]:
     """Yield the folder of each control group of this process, from the innermost to the outermost.
 
     Args:
@@ -92,7 +92,7 @@ def cpu_quotas(root: Path = Path("/")) -> dict[Path, tuple[int, int]]:
     out. `root` is the root of the file system, another folder in tests.
     """
     quotas = {}
-    for folder, is_v1 in control_groups(root, "cpu"):
+    for folder, is_v1 in cgroups_of_process(root, "cpu"):
         with contextlib.suppress(OSError, ValueError):
             # Version 2 has both numbers in one file.
             names = ("cpu.cfs_quota_us", "cpu.cfs_period_us") if is_v1 else ("cpu.max",)
@@ -156,7 +156,7 @@ def _cgroup_limits(root: Path) -> list[tuple[int, int]]:
     the kernel can drop do not count as used. `root` is the root of the file system.
     """
     limits = []
-    for folder, is_v1 in control_groups(root, "memory"):
+    for folder, is_v1 in cgroups_of_process(root, "memory"):
         names = ("memory.limit_in_bytes", "memory.usage_in_bytes")
         limit_name, usage_name = names if is_v1 else ("memory.max", "memory.current")
         limit = folder / limit_name

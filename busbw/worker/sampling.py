@@ -184,11 +184,13 @@ class Sampler:
 
     @property
     def has_enough_samples(self) -> bool:
-        """Whether sampling can end, because the plan's samples are taken or its budget is spent.
+        """Whether sampling can end: `may_stop` allows it, and no slope shows a stall.
 
-        If a slope is implausible when the budget is spent, sampling goes on until all slopes are
-        plausible, or until all samples of the plan are taken. But sampling ends after
-        `_LONG_BUDGET_FACTOR` times the budget if `_SAMPLES_AFTER_STALL` samples are taken.
+        After a stall a slope can be implausible, such as negative. Further samples can repair the
+        slope, because all samples show how long a short chain takes. So sampling goes on until all
+        slopes are plausible, or until all samples of the plan are taken. But after
+        `_LONG_BUDGET_FACTOR` times `plan.budget_s`, `_SAMPLES_AFTER_STALL` samples are enough.
+        Samples of single calls have no slopes.
         """
         count, plan = len(self._chain_times_s), self.plan
         may_stop = self.may_stop(count, self._spent_s, MIN_SAMPLES)
@@ -254,13 +256,13 @@ class Sampler:
             for own_short_s, long_s in self._chain_times_s
         )
 
-    def slope_s(self, long_s: float, short_s: float, iterations: int) -> float:
+    def slope_s(self, long_s: float, short_s: float, long_iterations: int) -> float:
         """Return the seconds that a collective takes, from the times of a long and a short chain.
 
-        The long chain has `iterations` collectives. The short chain is the program's shortest chain
+        The long chain has `long_iterations` collectives. The short chain is the shortest chain
         (`Program.shortest_chain_iterations`).
         """
-        return (long_s - short_s) / (iterations - self.program.shortest_chain_iterations)
+        return (long_s - short_s) / (long_iterations - self.program.shortest_chain_iterations)
 
     def time_short_and_long_chain(self, iterations: int) -> tuple[float, float]:
         """Time the program's shortest chain and a chain of `iterations`; return both times."""

@@ -182,7 +182,7 @@ def _estimate_methods(options: argparse.Namespace) -> dict[str, Any]:
         for method, cost in _cost_by_method(payload_bytes, hosts, options).items():
             missing |= {f"--{level}" for level in cost.flows if level not in links}
             if cost.flows.keys() <= links.keys():
-                estimates.append(_estimate_of_cost(method, hosts, cost, links, options))
+                estimates.append(_estimate_method(method, hosts, cost, links, options))
         if missing:
             needs = f"{' and '.join(sorted(missing))} (or --bandwidth)"
             notes.append(f"methods left out on {plural(hosts, 'host')}: expected {needs}")
@@ -220,7 +220,7 @@ def _cost_by_method(
     return methods
 
 
-def _estimate_of_cost(
+def _estimate_method(
     method: str, hosts: int, cost: Cost, links: LinkByLevel, options: argparse.Namespace
 ) -> MethodEstimate:
     """Return the MethodEstimate of a method with this `cost` over these `links`."""

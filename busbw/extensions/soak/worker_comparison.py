@@ -319,16 +319,18 @@ def mismatch_text(rank: int, element: int, expected: int, actual: int) -> str:
 def soak(worker: MeasuringWorker, request: Mapping[str, Any]) -> Tally:
     """Run a case for some seconds, compare each result, and return how much was compared.
 
-    The case runs out of place, so that its input does not change.
+    The case runs out of place, because the same inputs are used for many iterations.
 
     Args:
-        worker: The framework of the worker, and the memory of its host.
-        request: The request, with the values `case`, `key` (the environment key), `plan`,
-            `seconds`, and `iterations`, the number of iterations in earlier requests.
+        worker: The worker that answers the request. Its back end compiles and runs the case.
+        request: The request, with the values `case`, `key` (the environment key), `plan` (for its
+            memory limit), `seconds` (the duration), and `iterations`, the number of iterations of
+            the case in earlier requests, because messages count all iterations.
 
     Raises:
-        MeasuringError: A result on this process is wrong, the case does not fit the memory or
-            cannot be compiled, or no sum over all ranks is exact.
+        MeasuringError: A result on this process is wrong, the devices are not those of `key`, the
+            case does not fit the memory or cannot be compiled, or the dtype has too few bits to
+            hold a sum over all ranks exactly.
 
     """
     case = request_value(request, "case", Case)

@@ -260,10 +260,11 @@ class Liveness:
         return times
 
     def _measure_silent_hosts(self) -> None:
-        """Measure each host that has not answered with a host that answers and is a new partner.
+        """Pair each silent host with an answering host, a new partner, and measure these pairs.
 
-        A host is given up as unreachable after the host has failed with several answering partners,
-        or if no new partner is left for any host.
+        A silent host did not answer when it was last measured. A host that is still silent becomes
+        unreachable if the host has failed with several answering partners, or if no new partner is
+        left for any host.
         """
         partners = sorted(self._answering_hosts)
         self.rng.shuffle(partners)

@@ -151,7 +151,10 @@ class Instruction:
 
     @functools.cached_property
     def computations_by_role(self) -> Mapping[str, tuple[str, ...]]:
-        """The names of the computations that may run, by the attribute of HLO, such as ``body``."""
+        """The names of the computations in each attribute of HLO that names some, such as ``body``.
+
+        Whether such a computation runs depends on the instruction.
+        """
         return {
             role: tuple(_NAME_PATTERN.findall(names))
             for role, names in _COMPUTATIONS_PATTERN.findall(self.text_without_quoted_parts)

@@ -23,11 +23,12 @@ from . import proof
 
 
 def make_strategy(name: str, devices: Sequence[str]) -> Any:
-    """Return a new `tf.distribute` strategy over devices of this process.
+    """Return a new MirroredStrategy of `tf.distribute`, or for ``tpu`` a new TPUStrategy.
 
-    `name` is the name of busbw's strategy, which says how all-reduce is done, such as ``nccl``. For
-    ``ring`` and ``collective_nccl`` TensorFlow's default is used. `devices` are TensorFlow's names
-    of the devices. For ``tpu`` `devices` is not used: the strategy has all TPUs.
+    `name` is a strategy of busbw, such as ``nccl``, and selects how the MirroredStrategy reduces
+    (its `cross_device_ops`). By default TensorFlow reduces as in ``ring`` on CPUs, and as in
+    ``collective_nccl`` on GPUs. `devices` are TensorFlow's names of devices of this process. For
+    ``tpu`` `devices` is not used: the TPUStrategy has all TPUs.
     """
     if name == "tpu":
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu="local")

@@ -88,7 +88,7 @@ def prove(case: Case, executed_graphs: Sequence[Any], traced_graph: Any, local_r
         outside = [node.name for node in reductions if not node.name.startswith(_LOOP_PREFIX)]
         if outside and case.clock is not Clock.DISPATCH:
             raise not_a_collective(f"TensorFlow took the reduction out of the loop: {outside[0]}")
-        _check_groups(case, reductions, nodes, local_ranks)
+        _check_device_and_rank_counts(case, reductions, nodes, local_ranks)
     return Proof(
         collectives=dict(Counter(node.op for node in reductions)),
         payload_copies=0,
@@ -155,7 +155,7 @@ def _element_bytes(node: Any) -> int:
     return int(tf.dtypes.as_dtype(node.attr["T"].type).size)
 
 
-def _check_groups(
+def _check_device_and_rank_counts(
     case: Case, reductions: Sequence[Any], nodes: Sequence[Any], local_ranks: int
 ) -> None:
     """Raise MeasuringError if the number of devices, or of ranks in a group, is wrong.
