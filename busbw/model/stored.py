@@ -207,8 +207,8 @@ def _may_merge(
 ) -> bool:
     """Return whether `later_session` is merged into `first_session`.
 
-    `later_session` must have begun less than `merge_within` after `first_session`. If one of them
-    found a change, both must have begun at the same moment, and have no case in common.
+    `later_session` must have begun less than `merge_within` after `first_session`. If either
+    session found a change, both must have begun at the same moment, and have no case in common.
     """
     if first_session.has_change or later_session.has_change:
         return (
