@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from busbw.model.case import Case
-from busbw.model.launch import Plan
+from busbw.model.launch import MeasurementPlan
 from busbw.model.words import MIB
 from busbw.worker.backends.base import Backend
 from busbw.worker.sampling import PhaseTimer, Sampler, launch_time_s
@@ -117,7 +117,7 @@ def _measure_pairs(
         loop = make_loop(case.payload_bytes, case.ranks)
         program = program or stack.enter_context(backend.prepare_program(case))
         sampler = Sampler(
-            program, Plan(), backend.now_s, PhaseTimer(backend.now_s), backend.all_gather
+            program, MeasurementPlan(), backend.now_s, PhaseTimer(backend.now_s), backend.all_gather
         )
         sampler.warm_up_and_calibrate()
         while not sampler.has_enough_samples:

@@ -321,7 +321,7 @@ def check_equal_blocks(spec: CaseSpec, ranks: int) -> None:
     `ranks` is the number of all ranks, which the axes of `spec` split into groups.
     """
     group_size = len(group_ranks_along_axes(spec.mesh, spec.axes, ranks)[0])
-    parts = COLLECTIVES[spec.collective].payload_blocks(group_size)
+    parts = COLLECTIVES[spec.collective].payload_block_count(group_size)
     size = DTYPES[spec.dtype].size_bytes
     if spec.payload_bytes % (parts * size):
         raise GridError(

@@ -58,7 +58,7 @@ def escape_unprintable(text: str) -> str:
     )
 
 
-def without_workflow_commands(text: str) -> str:
+def escape_workflow_commands(text: str) -> str:
     """Return `text` with a space inside each part that GitHub would run as a workflow command.
 
     For example, ``::error::`` at the beginning of a line becomes ``: :error::``, and ``##[error]``

@@ -19,7 +19,7 @@ from busbw.judge.policy import (
     AUTO_RANDOM_CASE_SHARE,
     AUTO_WHOLE_SESSION_INTERVAL,
     THREE_TO_SINGLE_LAUNCH_VARIANCE_RATIO,
-    Rule,
+    RuleThresholds,
 )
 
 from .arrays import (
@@ -74,7 +74,7 @@ class Judge:
 
     def __init__(
         self,
-        rule: Rule,
+        rule: RuleThresholds,
         devices: Devices,
         accepted: Array,
         sessions: int,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from busbw.judge.policy import Rule
+from busbw.judge.policy import RuleThresholds
 
 from .arrays import Array
 
@@ -59,7 +59,7 @@ class Series:
         self,
         shape: tuple[int, ...],
         sessions: int,
-        rule: Rule,
+        rule: RuleThresholds,
         floor: Array,
         factors: tuple[float, float],
     ) -> None:

@@ -122,7 +122,7 @@ def write_escaped(write: Callable[[str], int], text: str) -> int:
 
     Returns the result of `write`, a number of characters.
     """
-    return write(wire.without_workflow_commands(wire.escape_unprintable(text)))
+    return write(wire.escape_workflow_commands(wire.escape_unprintable(text)))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

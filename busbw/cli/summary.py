@@ -109,7 +109,7 @@ def _folded_block(title: str, lines: Sequence[str]) -> list[str]:
     text = wire.escape_unprintable("\n".join(line.replace("\n", " ") for line in lines))
     fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", text)), 0)
     heading = f"<details><summary>{_escape_markdown(title)}</summary>"
-    return ["", heading, "", fence, wire.without_workflow_commands(text), fence, "", "</details>"]
+    return ["", heading, "", fence, wire.escape_workflow_commands(text), fence, "", "</details>"]
 
 
 # Markdown reads these characters as markup. An underscore between two letters is no markup.

@@ -15,7 +15,7 @@ class AllGather(AbstractCollective):
     placements = ("out_of_place",)
     uses_all_links = True
 
-    def output_blocks(self, ranks: int) -> int:
+    def output_block_count(self, ranks: int) -> int:
         return ranks
 
     def result_blocks(

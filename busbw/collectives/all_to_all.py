@@ -24,10 +24,10 @@ class AllToAll(AbstractCollective):
     placements = ("out_of_place",)
     is_copy_free_on_cpus = False
 
-    def input_blocks(self, ranks: int) -> int:
+    def input_block_count(self, ranks: int) -> int:
         return ranks
 
-    def output_blocks(self, ranks: int) -> int:
+    def output_block_count(self, ranks: int) -> int:
         return ranks
 
     def result_blocks(

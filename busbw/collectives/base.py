@@ -113,25 +113,25 @@ class AbstractCollective(ABC):
         """
         return (ranks - 1) / ranks
 
-    def payload_blocks(self, ranks: int) -> int:
+    def payload_block_count(self, ranks: int) -> int:
         """Return the number of blocks in the payload, the larger of a rank's input and output."""
-        return max(self.input_blocks(ranks), self.output_blocks(ranks))
+        return max(self.input_block_count(ranks), self.output_block_count(ranks))
 
-    def input_blocks(self, ranks: int) -> int:
+    def input_block_count(self, ranks: int) -> int:
         """Return the number of blocks in the input of a rank."""
         return 1
 
-    def output_blocks(self, ranks: int) -> int:
+    def output_block_count(self, ranks: int) -> int:
         """Return the number of blocks in the output of a rank."""
         return 1
 
     def input_bytes(self, payload_bytes: int, ranks: int) -> int:
         """Return the size of a rank's input in bytes."""
-        return payload_bytes // self.payload_blocks(ranks) * self.input_blocks(ranks)
+        return payload_bytes // self.payload_block_count(ranks) * self.input_block_count(ranks)
 
     def output_bytes(self, payload_bytes: int, ranks: int) -> int:
         """Return the size of a rank's output in bytes."""
-        return payload_bytes // self.payload_blocks(ranks) * self.output_blocks(ranks)
+        return payload_bytes // self.payload_block_count(ranks) * self.output_block_count(ranks)
 
     def source_target_pairs(self, ranks: int) -> tuple[tuple[int, int], ...]:
         """Return the (source, target) positions if each rank sends to a single rank, as in permute.
@@ -154,7 +154,7 @@ class AbstractCollective(ABC):
 
         By default the values of a block identify the rank and the index of the block.
         """
-        blocks = range(self.input_blocks(draw.ranks))
+        blocks = range(self.input_block_count(draw.ranks))
         return tuple(identifying_values(position, block, draw.number) for block in blocks)
 
     @abstractmethod

@@ -25,7 +25,7 @@ class ReduceScatter(AbstractCollective):
     reduce_ops = ("sum",)
     uses_all_links = True
 
-    def input_blocks(self, ranks: int) -> int:
+    def input_block_count(self, ranks: int) -> int:
         return ranks
 
     def max_exact_iterations(self, draw: Draw, placement: str) -> int:

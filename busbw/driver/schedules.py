@@ -22,7 +22,15 @@ from busbw.driver.executor import Executor
 from busbw.driver.group import Group
 from busbw.driver.transport import Request, WorkerSpec
 from busbw.model.case import Case
-from busbw.model.launch import Failure, Injection, LaunchId, Measurement, Plan, PreviousPace, Run
+from busbw.model.launch import (
+    Failure,
+    Injection,
+    LaunchId,
+    Measurement,
+    MeasurementPlan,
+    PreviousPace,
+    Run,
+)
 from busbw.model.machine import EnvironmentKey
 
 # The type of the reply by the name of the request. Any request can also be answered by a Failure.
@@ -78,7 +86,7 @@ class RoundRunner:
 
     executor: Executor
     cases: Mapping[Case, EnvironmentKey]
-    plan: Plan
+    plan: MeasurementPlan
     stacks: Mapping[Side, Stack]
     can_overlap: bool = False
     on_progress: Callable[[str], None] = lambda text: None

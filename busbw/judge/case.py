@@ -91,8 +91,8 @@ def summarize_times(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ruling:
-    """The verdict on a case so far, and the number of launches that could change the verdict.
+class InterimVerdict:
+    """The verdict on a case by the launches so far; more launches may change the verdict.
 
     Attributes:
         verdict: The verdict on the launches that were measured so far.
@@ -119,7 +119,7 @@ def judge_case(
     *,
     latest_loss: SeriesLoss | None = None,
     published_bandwidth: PublishedBandwidth | None = None,
-) -> Ruling:
+) -> InterimVerdict:
     """Judge one case against its baseline.
 
     Args:
@@ -148,17 +148,19 @@ def judge_case(
     return complete_verdict(judged, measurement, published=published_bandwidth)
 
 
-def complete_verdict(ruling: Ruling, measurement: Measurement, **fields: Any) -> Ruling:
-    """Return `ruling`, its verdict with the case, a summary of launches, and notes on injections.
+def complete_verdict(
+    interim: InterimVerdict, measurement: Measurement, **fields: Any
+) -> InterimVerdict:
+    """Return `interim`, its verdict with the case, a summary of launches, and notes on injections.
 
     The summary is left out if the case has no times, or if the case is FAILED. `fields` maps the
     names of further fields of the Verdict to their values.
     """
-    verdict = ruling.verdict
+    verdict = interim.verdict
     if measurement.runs and verdict.outcome is not Outcome.FAILED:
         fields["now"] = summarize_runs(measurement)
     notes = (*verdict.notes, *injection_notes(measurement.runs))
-    return replace(ruling, verdict=replace(verdict, case=measurement.case, notes=notes, **fields))
+    return replace(interim, verdict=replace(verdict, case=measurement.case, notes=notes, **fields))
 
 
 def summarize_runs(measurement: Measurement) -> LaunchTimeSummary:
@@ -189,39 +191,41 @@ def _judge_outcome(
     limits: CaseLimits | None,
     settings: JudgingSettings,
     latest_loss: SeriesLoss,
-) -> Ruling:
-    """Return the ruling of the first check that applies, without the summary of launches.
+) -> InterimVerdict:
+    """Return the interim verdict of the first check that applies, without the summary of launches.
 
     The checks are, in this order: failed launches, another protocol than that of the baseline, no
     memory, no baseline, a baseline without times, and the comparison with the expected time. The
     arguments are those of `judge_case`, with NO_LOSS in place of None.
     """
 
-    def final_ruling(outcome: Outcome, text: str, *, failed: bool = False) -> Ruling:
-        """Return a ruling with the given verdict, which more launches do not change."""
-        return Ruling(verdict=Verdict(spec=spec, outcome=outcome, failed=failed, text=text))
+    def final_verdict(outcome: Outcome, text: str, *, failed: bool = False) -> InterimVerdict:
+        """Return an interim verdict with the given verdict, which more launches do not change."""
+        return InterimVerdict(verdict=Verdict(spec=spec, outcome=outcome, failed=failed, text=text))
 
     failure_verdict = judge_failed_launches(spec, measurement)
     protocol = measurement.case.protocol
     if failure_verdict is not None:
         if failure_verdict.outcome is not Outcome.SKIPPED or baseline is None:
-            return Ruling(verdict=failure_verdict)
+            return InterimVerdict(verdict=failure_verdict)
         text = f"{failure_verdict.text}; its baseline of {baseline.date} was measured"
-        return final_ruling(Outcome.FAILED, text, failed=True)
+        return final_verdict(Outcome.FAILED, text, failed=True)
     if baseline is not None and baseline.case.protocol != protocol:
         before = f"the baseline of {baseline.date} with {baseline.case.protocol}"
         text = f"measured with protocol {protocol}, {before}"
         failed = settings.require_baselines and not settings.accepts_slower_times
-        return final_ruling(Outcome.INCOMPARABLE, text, failed=failed)
+        return final_verdict(Outcome.INCOMPARABLE, text, failed=failed)
     if measurement.failures:
-        return Ruling(verdict=_judge_out_of_memory(spec, measurement.failures, baseline, settings))
+        return InterimVerdict(
+            verdict=_judge_out_of_memory(spec, measurement.failures, baseline, settings)
+        )
     if baseline is None:
         required = "; a baseline is required" if settings.fails_without_baseline else ""
         text = f"measured, nothing to compare with{required}"
-        return final_ruling(Outcome.NO_BASELINE, text, failed=settings.fails_without_baseline)
+        return final_verdict(Outcome.NO_BASELINE, text, failed=settings.fails_without_baseline)
     if baseline.is_out_of_memory or limits is None:
         text = f"the baseline of {baseline.date} says out of memory and is stale"
-        return final_ruling(Outcome.IMPROVED, f"it fits now; {text}")
+        return final_verdict(Outcome.IMPROVED, f"it fits now; {text}")
     return _compare_with_level(spec, measurement, baseline, limits, settings, latest_loss)
 
 
@@ -269,8 +273,8 @@ def _compare_with_level(
     limits: CaseLimits,
     settings: JudgingSettings,
     latest_loss: SeriesLoss,
-) -> Ruling:
-    """Compare the times of this session with the expected time of the case, and return the ruling.
+) -> InterimVerdict:
+    """Return the interim verdict that follows from this session's times and the expected time.
 
     Both the measurement and the baseline contain times. The arguments are those of `judge_case`.
     """
@@ -310,7 +314,7 @@ def _compare_with_level(
     needed = (
         settings.planned_launch_count + policy.rule.confirming_pair_count if is_undecided else None
     )
-    return Ruling(verdict=verdict, needed_launch_count=needed, is_suspected=is_undecided)
+    return InterimVerdict(verdict=verdict, needed_launch_count=needed, is_suspected=is_undecided)
 
 
 def _outcome_and_reason(
@@ -350,17 +354,17 @@ def _outcome_and_reason(
 
 
 def plan_rerun(
-    rulings: Mapping[CaseSpec, Ruling],
+    interim_verdicts: Mapping[CaseSpec, InterimVerdict],
     launches_so_far: Mapping[CaseSpec, int],
     *,
     include_neighbours: bool,
 ) -> tuple[tuple[CaseSpec, ...], int]:
     """Choose the cases to measure again: those that lack launches, and perhaps their neighbours.
 
-    A case lacks launches if it has fewer launches than its ruling needs.
+    A case lacks launches if it has fewer launches than its interim verdict needs.
 
     Args:
-        rulings: The ruling on each case so far.
+        interim_verdicts: The interim verdict on each case.
         launches_so_far: The number of launches of each case so far.
         include_neighbours: Whether to measure also the two neighbouring payloads of a case that
             seems slower.
@@ -371,22 +375,22 @@ def plan_rerun(
 
     """
     lacking = {
-        spec: ruling.needed_launch_count - launches_so_far[spec]
-        for spec, ruling in rulings.items()
-        if ruling.needed_launch_count is not None
-        and ruling.needed_launch_count > launches_so_far[spec]
+        spec: interim.needed_launch_count - launches_so_far[spec]
+        for spec, interim in interim_verdicts.items()
+        if interim.needed_launch_count is not None
+        and interim.needed_launch_count > launches_so_far[spec]
     }
     undecided = set(lacking)
     for spec in lacking:
-        if rulings[spec].is_suspected and include_neighbours:
+        if interim_verdicts[spec].is_suspected and include_neighbours:
             family = [
                 other
-                for other, ruling in rulings.items()
+                for other, interim in interim_verdicts.items()
                 if replace(other, payload_bytes=spec.payload_bytes) == spec
-                and ruling.verdict.now is not None
+                and interim.verdict.now is not None
             ]
             undecided.update(
                 find_two_neighbours(spec, sorted(family, key=lambda other: other.payload_bytes))
             )
-    ordered = tuple(spec for spec in rulings if spec in undecided)
+    ordered = tuple(spec for spec in interim_verdicts if spec in undecided)
     return ordered, min(lacking.values(), default=0)

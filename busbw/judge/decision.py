@@ -12,7 +12,7 @@ from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome
 
 from .noise import SessionNoise
-from .policy import Rule
+from .policy import RuleThresholds
 from .series import CaseTimes, ExpectedTime
 
 
@@ -119,7 +119,7 @@ class SpeedChangeDecision:
 
 
 def decide_speed_change(
-    times: CaseTimes, limits: CaseLimits, rule: Rule, slower_above_log_ratio: float
+    times: CaseTimes, limits: CaseLimits, rule: RuleThresholds, slower_above_log_ratio: float
 ) -> SpeedChangeDecision:
     """Decide whether a case is slower than its expected time, faster, or neither.
 
@@ -177,7 +177,7 @@ def decide_speed_change(
 
 
 def _partial_limit(
-    limits: CaseLimits, slower_above_log_ratio: float, limit_share: float, rule: Rule
+    limits: CaseLimits, slower_above_log_ratio: float, limit_share: float, rule: RuleThresholds
 ) -> float:
     """Return the limit that a part of the launches of a slower case must exceed, too.
 

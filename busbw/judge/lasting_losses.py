@@ -20,7 +20,7 @@ from .policy import (
     LAST_MEDIAN_SESSION_COUNT,
     MEDIAN_TO_MEAN_VARIANCE_RATIO,
     SESSIONS_IN_NOISE_REPORT,
-    Rule,
+    RuleThresholds,
 )
 from .rule import SessionLimits, compute_limits
 from .series import (
@@ -186,7 +186,7 @@ def _find_latest_sessions(
 
 
 def _loss_after_session(
-    series: Series, latest_session: LatestSession, rule: Rule, is_noisy: bool
+    series: Series, latest_session: LatestSession, rule: RuleThresholds, is_noisy: bool
 ) -> SeriesLoss:
     """Return the loss of a series after the session that is judged.
 
@@ -221,7 +221,7 @@ def _loss_after_session(
     )
 
 
-def _has_loss_ended(series: Series, latest_session: LatestSession, rule: Rule) -> bool:
+def _has_loss_ended(series: Series, latest_session: LatestSession, rule: RuleThresholds) -> bool:
     """Return whether the session that is judged shows that the loss of a series has ended.
 
     The loss has ended if the session is more than `rule.recovery_sigmas` standard deviations below
@@ -244,7 +244,7 @@ def _has_loss_ended(series: Series, latest_session: LatestSession, rule: Rule) -
 
 
 def _find_window(
-    series: Series, latest_session: LatestSession, min_start: int, rule: Rule
+    series: Series, latest_session: LatestSession, min_start: int, rule: RuleThresholds
 ) -> WindowLoss | None:
     """Find a loss that several of the last sessions show together, the judged session included.
 
@@ -290,7 +290,7 @@ def _find_window(
 
 
 def deviation_of_accepted_session(
-    series: Series, latest_session: LatestSession, rule: Rule
+    series: Series, latest_session: LatestSession, rule: RuleThresholds
 ) -> float:
     """Return the log ratio of the accepted session to later sessions, or 0 if it is not clear.
 

@@ -27,7 +27,7 @@ from .policy import (
     AUTO_WHOLE_SESSION_INTERVAL,
     MIN_LOSS_TICKS,
     Policy,
-    Rule,
+    RuleThresholds,
 )
 from .rule import compute_limits
 from .series import CaseTimes, LogTimeSummary, ReplayedHistory, SeriesLoss
@@ -128,7 +128,7 @@ def build_history(
     return replay_sessions(filter(None, replayed), history)
 
 
-def _merge_records(records: Sequence[Record], rule: Rule) -> CaseTimes:
+def _merge_records(records: Sequence[Record], rule: RuleThresholds) -> CaseTimes:
     """Return the times of one case in a session that was merged from several sessions.
 
     `records` are the records of the case, one from each of these sessions. `rule` says how many of

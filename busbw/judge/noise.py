@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from busbw.model.case import Case
 
-from .policy import Rule
+from .policy import RuleThresholds
 from .series import NO_LAUNCHES, ExpectedTime, LogTimeSummary, Series
 
 _Member = TypeVar("_Member")
@@ -21,7 +21,7 @@ _Member = TypeVar("_Member")
 
 def mean_of_clipped_variances(
     variances: Sequence[tuple[float, float]],
-    rule: Rule,
+    rule: RuleThresholds,
     expected_variances: Sequence[float] | None = None,
 ) -> float:
     """Compute the mean of clipped variances, weighted by their degrees of freedom.
@@ -89,7 +89,7 @@ def estimate_noise(
     expected_times: Mapping[Case, ExpectedTime],
     launches_today: Mapping[Case, LogTimeSummary],
     quiet_session_count: int,
-    rule: Rule,
+    rule: RuleThresholds,
 ) -> tuple[dict[Case, SessionNoise], float]:
     """Estimate, for each case, how much sessions vary while the code is unchanged.
 
@@ -145,7 +145,7 @@ def estimate_noise(
 
 
 def typical_launch_variance(
-    squares_and_degrees_of_freedom: Iterable[tuple[float, float]], rule: Rule
+    squares_and_degrees_of_freedom: Iterable[tuple[float, float]], rule: RuleThresholds
 ) -> float:
     """Compute the variance between launches of a typical case, in log time.
 
@@ -162,7 +162,7 @@ def typical_launch_variance(
 
 
 def _estimate_launch_noise(
-    launches: Mapping[Case, tuple[float, float]], typical_variance: float, rule: Rule
+    launches: Mapping[Case, tuple[float, float]], typical_variance: float, rule: RuleThresholds
 ) -> dict[Case, SessionNoise]:
     """Estimate how much the launches of each case vary within a session.
 

@@ -27,7 +27,7 @@ from busbw.stats.launches import (
     sample_variance,
 )
 
-from .case import JudgingSettings, Ruling, complete_verdict, summarize_runs
+from .case import InterimVerdict, JudgingSettings, complete_verdict, summarize_runs
 from .policy import INTERVAL_TAIL_PROBABILITY, Looks
 from .validity import (
     REFERENCE_PREFIX,
@@ -202,7 +202,7 @@ def judge_pair(
     candidate: Measurement,
     settings: JudgingSettings,
     prior_variance: Variance | None = None,
-) -> Ruling:
+) -> InterimVerdict:
     """Judge one case of two interleaved stacks by the launches so far.
 
     Args:
@@ -226,8 +226,8 @@ def _judge_outcome(
     candidate: Measurement,
     settings: JudgingSettings,
     prior_variance: Variance | None,
-) -> Ruling:
-    """Return the ruling on a case, without the summaries of launches, which `judge_pair` adds.
+) -> InterimVerdict:
+    """Return the interim verdict on a case; `judge_pair` adds the summaries of launches.
 
     Failed launches decide first, then launches that ran out of memory, and last the sequential
     test. The arguments are those of `judge_pair`.
@@ -236,9 +236,9 @@ def _judge_outcome(
         spec, reference, REFERENCE_PREFIX
     )
     if failure_verdict is not None:
-        return Ruling(verdict=failure_verdict)
+        return InterimVerdict(verdict=failure_verdict)
     if candidate.failures or reference.failures:
-        return Ruling(verdict=_judge_out_of_memory(spec, reference, candidate))
+        return InterimVerdict(verdict=_judge_out_of_memory(spec, reference, candidate))
     log_ratios, looks = _log_ratios_of_pairs(reference, candidate), _planned_looks(settings)
     before, after = summarize_runs(reference), summarize_runs(candidate)
     least_s = settings.policy.least_visible_difference_s(candidate.case.clock)
@@ -265,7 +265,7 @@ def _judge_outcome(
         if decision.slower_above_log_ratio is None
         else math.exp(decision.slower_above_log_ratio),
     )
-    return Ruling(
+    return InterimVerdict(
         verdict=verdict,
         needed_launch_count=decision.pair_count_at_next_look,
         is_suspected=decision.is_suspected,

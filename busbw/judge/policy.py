@@ -30,8 +30,8 @@ INTERVAL_TAIL_PROBABILITY = 0.025
 # one step, or a little more because of rounding.
 MIN_LOSS_TICKS = 1.1
 
-# Rule.noisy_ratio is chosen for this many cases, two frameworks with 21 payloads each. With fewer
-# cases chance alone makes larger ratios, and the threshold is higher.
+# RuleThresholds.noisy_ratio is chosen for this many cases, two frameworks with 21 payloads each.
+# With fewer cases chance alone makes larger ratios, and the threshold is higher.
 NOISY_RATIO_CASE_COUNT = 42
 
 # This quantile of the absolute residuals of all cases measures the noise of a session. A few cases
@@ -73,7 +73,7 @@ MEDIAN_TO_MEAN_VARIANCE_RATIO = math.pi / 2
 # The variance of the shared part of a framework's cases, divided by the variance of their mean. It
 # exceeds MEDIAN_TO_MEAN_VARIANCE_RATIO, because cases outside of their limits are left out, and
 # because neighbouring payloads disturb each other. The number was chosen together with the numbers
-# of Rule for the error rates of docs/quiet.md.
+# of RuleThresholds for the error rates of docs/quiet.md.
 SHARED_TO_MEAN_VARIANCE_RATIO = 4
 
 
@@ -120,7 +120,7 @@ class Looks:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Rule:
+class RuleThresholds:
     """The thresholds of the rule that compares measured times with stored times (docs/verdict.md).
 
     Times are natural logarithms of seconds. The residual of a case is its log time minus its level
@@ -245,7 +245,7 @@ class Policy:
     `rule` is for comparisons with stored times, `looks` for comparisons of two interleaved stacks.
     """
 
-    rule: Rule
+    rule: RuleThresholds
     looks: Looks
     # Whether the device also does other work, which makes unchanged cases NOISY.
     has_other_work: bool = False
@@ -279,7 +279,7 @@ _CPU = Policy(
     # slower, too. Relative to its neighbours, a case differs by a tenth between sessions, and not
     # normally. The factor `case_sigmas` is still small, because a loss is confirmed in three ways.
     # `max_launch_degrees_of_freedom` is 0, because launches do not show how noisy a case is.
-    rule=Rule(
+    rule=RuleThresholds(
         min_case_loss=0.15,
         min_session_loss=1.50,
         max_useful_limit=3.0,
@@ -314,7 +314,7 @@ _CPU = Policy(
 # 1 %.
 _ACCELERATOR = Policy(
     looks=Looks(detectable_loss=0.03, min_loss=0.01),
-    rule=Rule(
+    rule=RuleThresholds(
         min_case_loss=0.02,
         min_session_loss=0.015,
         max_useful_limit=0.5,

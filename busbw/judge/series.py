@@ -17,7 +17,7 @@ from statistics import fmean, median
 from busbw.model.case import Case
 from busbw.stats.launches import sum_of_squares_about_mean
 
-from .policy import THREE_TO_SINGLE_LAUNCH_VARIANCE_RATIO, Rule
+from .policy import THREE_TO_SINGLE_LAUNCH_VARIANCE_RATIO, RuleThresholds
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -224,7 +224,9 @@ class Series:
                 or self.launches[position].log_median <= window.max_counted_log_median
             ]
 
-    def expected_time(self, rule: Rule, end_position: float = math.inf) -> ExpectedTime | None:
+    def expected_time(
+        self, rule: RuleThresholds, end_position: float = math.inf
+    ) -> ExpectedTime | None:
         """Compute the expected time from the counted sessions before `end_position`.
 
         The level is the mean of the last `rule.level_session_count` counted sessions, but at most
@@ -255,7 +257,7 @@ class Series:
             single_launch_variance_factor=variance,
         )
 
-    def sum_launch_squares(self, rule: Rule) -> tuple[float, int]:
+    def sum_launch_squares(self, rule: RuleThresholds) -> tuple[float, int]:
         """Sum up the squared deviations of launches from the means of their sessions, in log time.
 
         Only the last `rule.level_session_count` counted sessions are used. Returns the sum, and the
@@ -288,7 +290,7 @@ class CaseTimes:
 
     @classmethod
     def split(
-        cls, times_s: Sequence[float], rule: Rule, planned_launch_count: int | None = None
+        cls, times_s: Sequence[float], rule: RuleThresholds, planned_launch_count: int | None = None
     ) -> CaseTimes:
         """Split the times of a case's launches, in seconds, into first and confirming launches.
 
@@ -330,7 +332,7 @@ class ReplayedHistory:
 
     """
 
-    rule: Rule
+    rule: RuleThresholds
     frameworks_with_shared_part: frozenset[str]
     loss_floors: Mapping[Case, float] = field(default_factory=dict)
     series: dict[Case | str, Series] = field(default_factory=dict)

@@ -133,7 +133,7 @@ def build_session_verdict(
 
     """
     failed = [verdict for verdict in verdicts if verdict.failed]
-    text = f"{len(failed)} of {plural(len(verdicts), 'case')} failed: {count_outcomes(failed)}"
+    text = f"{len(failed)} of {plural(len(verdicts), 'case')} failed: {outcome_counts_text(failed)}"
     texts_by_outcome = {**text_by_outcome, SessionOutcome.FAILED: text if failed else ""}
     outcomes = tuple(outcome for outcome in SessionOutcome if texts_by_outcome.get(outcome))
     texts = [texts_by_outcome[outcome] for outcome in outcomes]
@@ -162,7 +162,7 @@ def has_comparison(verdicts: Sequence[Verdict]) -> bool:
     )
 
 
-def count_outcomes(verdicts: Iterable[Verdict]) -> str:
+def outcome_counts_text(verdicts: Iterable[Verdict]) -> str:
     """Count the verdicts of each outcome, as a text such as ``2 REGRESSED, 1 FAILED``."""
     counts = Counter(verdict.outcome.value for verdict in verdicts)
     return ", ".join(f"{count} {name}" for name, count in counts.items())
@@ -200,7 +200,7 @@ def _reasons_for_missing_times(
     if not any(measurement.failures for measurement in measurements):
         yield "nothing was measured" + (skipped and f": {skipped}")
     elif not all(expected) or any(v.outcome is not Outcome.OUT_OF_MEMORY for v in verdicts):
-        yield f"no case gave a time: {count_outcomes(verdicts)}"
+        yield f"no case gave a time: {outcome_counts_text(verdicts)}"
 
 
 def _no_verdict_reasons(

@@ -1,8 +1,8 @@
 """Launches: their plans and ids, injected losses, and the results of cases in launches.
 
 A launch gives each case a Run or a Failure, and a Measurement has the Runs and Failures of a case.
-`busbw.judge` decides which verdict they give. A Plan and an Injection are no part of a Case: cases
-that were measured with different plans are equal.
+`busbw.judge` decides which verdict the Measurement gives. A MeasurementPlan and an Injection are no
+part of a Case: cases that were measured with different plans are equal.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .words import Clock, FailureKind, OutOfMemoryDetection, payload_text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
+class MeasurementPlan:
     """The number and the length of measurements; no plan changes the measured program.
 
     A sample is the difference in time between a long and a short chain (two calls of the same

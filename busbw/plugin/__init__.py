@@ -49,7 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
             parser.addini(f"busbw_{option.name}", text, type="linelist", default=[])
 
 
-def load_module(session: pytest.Session, name: str) -> Any:
+def load_plugin_module(session: pytest.Session, name: str) -> Any:
     """Return the module `name` of this folder, whose hooks pytest calls.
 
     The first call registers the modules in `_FILES`, and a cleanup of pytest that may change the
@@ -60,7 +60,9 @@ def load_module(session: pytest.Session, name: str) -> Any:
         for file in _FILES:
             manager.import_plugin(f"{__name__}.{file}")
         # pytest calls cleanups after all hooks, which may change the exit code.
-        session.config.add_cleanup(lambda: load_module(session, "run").correct_exit_code(session))
+        session.config.add_cleanup(
+            lambda: load_plugin_module(session, "run").correct_exit_code(session)
+        )
     return manager.get_plugin(f"{__name__}.{name}")
 
 
@@ -69,7 +71,7 @@ def _read_verdict(request: pytest.FixtureRequest) -> Verdict:
 
     All cases are run before the first test.
     """
-    verdict: Verdict = load_module(request.session, "items").verdict_of(request)
+    verdict: Verdict = load_plugin_module(request.session, "items").verdict_of(request)
     return verdict
 
 
@@ -87,7 +89,7 @@ def pytest_pycollect_makeitem(
     if not inspect.isfunction(obj) or not collector.istestfunction(obj, name):
         return None
     fixtures = set(VERDICT_FIXTURES).intersection(inspect.signature(obj).parameters)
-    is_other = fixtures and load_module(collector.session, "items").belongs_to_other_mode(
+    is_other = fixtures and load_plugin_module(collector.session, "items").belongs_to_other_mode(
         collector.config, fixtures
     )
     return [] if is_other else None
@@ -96,4 +98,4 @@ def pytest_pycollect_makeitem(
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give a test that reads a verdict the cases of the session as parameters."""
     if set(VERDICT_FIXTURES).intersection(metafunc.fixturenames):
-        load_module(metafunc.definition.session, "items").parametrize_test(metafunc)
+        load_plugin_module(metafunc.definition.session, "items").parametrize_test(metafunc)

@@ -13,7 +13,7 @@ import pytest
 
 from busbw.session.command_line import shipped_folder
 
-from . import load_module
+from . import load_plugin_module
 
 # The folder in the names of the shipped tests, wherever busbw is installed.
 _SHIPPED_FOLDER = "busbw/perf"
@@ -45,7 +45,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Load `run.py`, which fails a session in which no test reads a verdict."""
-    load_module(session, "run")
+    load_plugin_module(session, "run")
 
 
 def _path_of(argument: str, config: pytest.Config, folder: Path) -> str:

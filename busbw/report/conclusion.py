@@ -234,7 +234,7 @@ def failure_logs(verdicts: Sequence[Verdict]) -> list[Paragraph]:
     """
     case_ids_by_details: dict[tuple[str, ...], list[str]] = {}
     for verdict in verdicts:
-        _, *details = map(wire.without_workflow_commands, verdict.explain().splitlines())
+        _, *details = map(wire.escape_workflow_commands, verdict.explain().splitlines())
         if verdict.failed and details:
             case_ids_by_details.setdefault(tuple(details), []).append(verdict.spec.id)
     return [

@@ -16,7 +16,7 @@ from busbw.collectives import COLLECTIVES
 from busbw.model import variables
 from busbw.model.case import Case, CaseSpec, convert_to
 from busbw.model.field_types import Moment, NotNegative, parse_moment
-from busbw.model.launch import Failure, Measurement, Plan, Run
+from busbw.model.launch import Failure, Measurement, MeasurementPlan, Run
 from busbw.model.machine import Environment
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import plural
@@ -175,7 +175,7 @@ class Results(SessionDocument):
     document: str = RESULTS_KIND
     environment: Environment
     process_hosts: tuple[str, ...]
-    plan: Plan
+    plan: MeasurementPlan
     measuring_s: NotNegative
     spent_s: Mapping[str, NotNegative]
     extra: Mapping[str, object] = field(default_factory=dict)

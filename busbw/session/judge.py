@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from busbw import extensions
 from busbw.baselines.store import frameworks_on_machine, newest_dates_of_other_ranks
-from busbw.judge.case import JudgingSettings, Ruling, judge_case
+from busbw.judge.case import InterimVerdict, JudgingSettings, judge_case
 from busbw.judge.decision import Finding, merge_findings
 from busbw.judge.lasting_losses import Assessment
 from busbw.judge.levels import (
@@ -96,33 +96,40 @@ def present_session_by_key(
     return {key: StoredSession.from_records(by_case) for key, by_case in records.items()}
 
 
-def judge_cases(measured_session: MeasuredSession) -> dict[CaseSpec, Ruling]:
-    """Judge each case by the launches so far, and return the Rulings by CaseSpec.
+def judge_cases(measured_session: MeasuredSession) -> dict[CaseSpec, InterimVerdict]:
+    """Judge each case by the launches so far, and return the interim verdicts by CaseSpec.
 
-    A Ruling has the verdict so far, and the number of launches that would decide the case.
+    An InterimVerdict has the verdict so far, and the number of launches that would decide the case.
     """
-    rulings = (
+    interim_verdicts = (
         _judge_interleaved(measured_session)
         if measured_session.options.is_paired
         else _judge_against_baselines(measured_session)
     )
-    return {spec: _add_findings(measured_session, spec, ruling) for spec, ruling in rulings.items()}
+    return {
+        spec: _add_findings(measured_session, spec, interim)
+        for spec, interim in interim_verdicts.items()
+    }
 
 
-def _add_findings(measured_session: MeasuredSession, spec: CaseSpec, ruling: Ruling) -> Ruling:
-    """Return `ruling` with the ceiling of the hardware and the findings of extensions added.
+def _add_findings(
+    measured_session: MeasuredSession, spec: CaseSpec, interim: InterimVerdict
+) -> InterimVerdict:
+    """Return `interim` with the ceiling of the hardware and the findings of extensions added.
 
     A bandwidth above the ceiling, or a finding, may change the outcome.
     """
     runs = measured_session.measurements[spec].runs
     key = measured_session.machine.target.key_with_device_shape(spec)
-    verdict = apply_ceiling(ruling.verdict, key, runs, is_paired=measured_session.options.is_paired)
+    verdict = apply_ceiling(
+        interim.verdict, key, runs, is_paired=measured_session.options.is_paired
+    )
     merged = merge_findings(verdict, findings_of_extensions(measured_session, spec, verdict))
     if merged.outcome is Outcome.FAILED:
         # More launches do not change a failure.
-        return Ruling(verdict=merged)
+        return InterimVerdict(verdict=merged)
     is_doubted = verdict.outcome is Outcome.REGRESSED and merged.outcome is Outcome.NOISY
-    return replace(ruling, verdict=merged, is_doubted=is_doubted)
+    return replace(interim, verdict=merged, is_doubted=is_doubted)
 
 
 def findings_of_extensions(
@@ -134,7 +141,7 @@ def findings_of_extensions(
     ]
 
 
-def _judge_interleaved(measured_session: MeasuredSession) -> dict[CaseSpec, Ruling]:
+def _judge_interleaved(measured_session: MeasuredSession) -> dict[CaseSpec, InterimVerdict]:
     """Judge each case by the pairs of launches of the two interleaved stacks."""
     settings = _judging_settings(measured_session)
     jobs = measured_session.jobs
@@ -148,13 +155,13 @@ def _judge_interleaved(measured_session: MeasuredSession) -> dict[CaseSpec, Ruli
     return {spec: judge_pair(spec, *sides, settings, prior) for spec, sides in pairs.items()}
 
 
-def _judge_against_baselines(measured_session: MeasuredSession) -> dict[CaseSpec, Ruling]:
+def _judge_against_baselines(measured_session: MeasuredSession) -> dict[CaseSpec, InterimVerdict]:
     """Judge each case by its baseline, and by the sessions of the history since the baseline."""
     assessments, settings = (
         assess_times_by_key(measured_session),
         _judging_settings(measured_session),
     )
-    rulings = {}
+    interim_verdicts = {}
     for spec, job in measured_session.jobs.items():
         measurement = measured_session.measurements[spec]
         assessment = assessments.get(job.key)
@@ -163,7 +170,7 @@ def _judge_against_baselines(measured_session: MeasuredSession) -> dict[CaseSpec
         accepts_slower = accepts_slower_times(
             measured_session.options, baseline, measurement, budget
         )
-        rulings[spec] = judge_case(
+        interim_verdicts[spec] = judge_case(
             spec,
             measurement,
             baseline,
@@ -172,7 +179,7 @@ def _judge_against_baselines(measured_session: MeasuredSession) -> dict[CaseSpec
             latest_loss=assessment.latest_losses.get(job.case) if assessment else None,
             published_bandwidth=job.published,
         )
-    return rulings
+    return interim_verdicts
 
 
 def find_decided_cases(measured_session: MeasuredSession) -> set[Case]:
@@ -182,8 +189,8 @@ def find_decided_cases(measured_session: MeasuredSession) -> set[Case]:
     """
     undecided = {
         measured_session.jobs[spec].case
-        for spec, ruling in judge_cases(measured_session).items()
-        if ruling.verdict.outcome is not Outcome.PASS or ruling.needed_launch_count
+        for spec, interim in judge_cases(measured_session).items()
+        if interim.verdict.outcome is not Outcome.PASS or interim.needed_launch_count
     }
     return {
         case
@@ -212,11 +219,11 @@ def judge_measured(measured_session: MeasuredSession) -> JudgedSession:
 
     Extensions may add findings on the session to the verdict of the session.
     """
-    rulings = judge_cases(measured_session)
+    interim_verdicts = judge_cases(measured_session)
     assessments = assess_times_by_key(measured_session)
     verdicts = {
         **measured_session.skipped_verdicts,
-        **{spec: r.verdict for spec, r in rulings.items()},
+        **{spec: r.verdict for spec, r in interim_verdicts.items()},
     }
     verdicts = {spec: verdicts[spec] for spec in measured_session.specs}
     sessions = present_session_by_key(measured_session, measured_session.measurements)
@@ -225,7 +232,7 @@ def judge_measured(measured_session: MeasuredSession) -> JudgedSession:
         for key, assessment in assessments.items()
         for loss in find_losses(measured_session.levels[key].sessions, sessions[key], assessment)
     ]
-    context = _session_verdict_input(measured_session, rulings, assessments, losses)
+    context = _session_verdict_input(measured_session, interim_verdicts, assessments, losses)
     judged_session = JudgedSession(
         session_verdict=judge_session(
             list(verdicts.values()), list(measured_session.measurements.values()), context
@@ -243,14 +250,16 @@ def judge_measured(measured_session: MeasuredSession) -> JudgedSession:
 
 def _session_verdict_input(
     measured_session: MeasuredSession,
-    rulings: Mapping[CaseSpec, Ruling],
+    interim_verdicts: Mapping[CaseSpec, InterimVerdict],
     assessments: _Assessments,
     losses: Sequence[LastingLoss],
 ) -> SessionVerdictInput:
     options = measured_session.options
     other_ranks_text = _other_ranks_text(measured_session)
     is_required = bool(other_ranks_text) and options.require_baselines
-    suspected = ", ".join(spec.id for spec, ruling in rulings.items() if ruling.is_suspected)
+    suspected = ", ".join(
+        spec.id for spec, interim in interim_verdicts.items() if interim.is_suspected
+    )
     reasons = (
         _unmeasured_text(measured_session),
         *_fallback_texts(measured_session),
@@ -277,14 +286,16 @@ def _session_verdict_input(
         ),
         accepts_all_times=accepts_all_times,
         slower_framework_texts=tuple(
-            _slower_framework_texts(measured_session, assessments, losses, rulings)
+            _slower_framework_texts(measured_session, assessments, losses, interim_verdicts)
         ),
         drift_text=losses_text(
             [loss for loss in losses if isinstance(loss.subject, str) and loss.state.is_gradual]
         ),
         noise_ratio=max((a.noise_ratio for a in today), default=1.0),
         recent_noisy_session_count=max((a.recent_noisy_session_count for a in today), default=0),
-        doubted_cases=frozenset(spec for spec, ruling in rulings.items() if ruling.is_doubted),
+        doubted_cases=frozenset(
+            spec for spec, interim in interim_verdicts.items() if interim.is_doubted
+        ),
     )
 
 
@@ -292,7 +303,7 @@ def _slower_framework_texts(
     measured_session: MeasuredSession,
     assessments: _Assessments,
     losses: Iterable[LastingLoss],
-    rulings: Mapping[CaseSpec, Ruling],
+    interim_verdicts: Mapping[CaseSpec, InterimVerdict],
 ) -> Iterator[str]:
     """Yield texts on losses of all cases of a framework, today and over several sessions.
 
@@ -300,7 +311,9 @@ def _slower_framework_texts(
     losses are left out, because gradual losses have the outcome DRIFT.
     """
     counts = Counter(job.case.framework for job in measured_session.jobs.values())
-    doubted_frameworks = {spec.framework for spec, ruling in rulings.items() if ruling.is_doubted}
+    doubted_frameworks = {
+        spec.framework for spec, interim in interim_verdicts.items() if interim.is_doubted
+    }
     for assessment in assessments.values():
         for name, shared_part in assessment.shared_parts.items():
             if shared_part.is_slower and name not in doubted_frameworks:

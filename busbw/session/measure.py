@@ -282,10 +282,10 @@ class _Measurer:
         budget_s = self._resolved.options.time_budget
         while True:
             measured_session = self.measured_so_far()
-            rulings = judge_cases(measured_session)
+            interim_verdicts = judge_cases(measured_session)
             launches = {spec: m.launches for spec, m in measured_session.measurements.items()}
             specs, rounds = plan_rerun(
-                rulings,
+                interim_verdicts,
                 launches,
                 include_neighbours=measured_session.policy.rule.compares_neighbours,
             )
@@ -297,7 +297,9 @@ class _Measurer:
                     f"{', '.join(spec.id for spec in specs)}"
                 )
                 return
-            slower_cases = [spec for spec, ruling in rulings.items() if ruling.is_suspected]
+            slower_cases = [
+                spec for spec, interim in interim_verdicts.items() if interim.is_suspected
+            ]
             end_s = confirmation_delay_s(measured_session, slower_cases) + max(
                 (measured_at_s[jobs[spec].case] for spec in slower_cases), default=0.0
             )

@@ -35,7 +35,7 @@ from busbw.judge.levels import EarlierSessions, StoredTimes, build_levels
 from busbw.judge.policy import POLICIES, Policy
 from busbw.model.case import CaseSpec, GridError, convert_to
 from busbw.model.field_types import moment_text
-from busbw.model.launch import Plan
+from busbw.model.launch import MeasurementPlan
 from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import Record
 from busbw.model.verdict import Verdict
@@ -49,7 +49,7 @@ from .options import LockedStack, Options
 from .state import CollectedSession, Machine, MeasuredSession, TimedJob
 
 # Two stacks need two processes for each launch, so a few more samples cost little in comparison.
-_PAIRED_PLAN = Plan(samples=40, budget_s=1.5)
+_PAIRED_PLAN = MeasurementPlan(samples=40, budget_s=1.5)
 
 
 def resolve_cases(
@@ -101,8 +101,8 @@ def resolve_cases(
         skipped_verdicts=skipped_verdicts,
         environment=make_environment(options, machine, widest),
         plan=replace(
-            _PAIRED_PLAN if options.is_paired else Plan(),
-            launches=options.launches or Plan().launches,
+            _PAIRED_PLAN if options.is_paired else MeasurementPlan(),
+            launches=options.launches or MeasurementPlan().launches,
             timeout_s=options.case_timeout,
             seed=int.from_bytes(os.urandom(4), "big"),
             memory_limit_bytes=options.memory_limit,

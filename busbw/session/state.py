@@ -19,7 +19,7 @@ from busbw.judge.levels import EarlierSessions
 from busbw.judge.policy import POLICIES, Policy
 from busbw.model.case import Case, CaseSpec
 from busbw.model.field_types import moment_text
-from busbw.model.launch import Measurement, Plan
+from busbw.model.launch import Measurement, MeasurementPlan
 from busbw.model.machine import Environment, EnvironmentKey, Probe
 from busbw.model.stored import Record, round_us
 from busbw.model.verdict import PublishedBandwidth, SessionVerdict, Verdict
@@ -118,7 +118,7 @@ class MeasuredSession(CollectedSession):
     skipped_verdicts: Mapping[CaseSpec, Verdict]
     machine: Machine
     environment: Environment
-    plan: Plan
+    plan: MeasurementPlan
     levels: Mapping[EnvironmentKey, EarlierSessions] = field(default_factory=dict)
     references: Mapping[CaseSpec, Measurement] = field(default_factory=dict)
     measuring_s: float = 0.0

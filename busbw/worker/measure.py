@@ -18,7 +18,7 @@ from typing import Any
 from busbw import wire
 from busbw.model import variables
 from busbw.model.case import Case
-from busbw.model.launch import Injection, LaunchId, Plan, PreviousPace, Run
+from busbw.model.launch import Injection, LaunchId, MeasurementPlan, PreviousPace, Run
 from busbw.model.machine import EnvironmentKey, Probe
 from busbw.model.words import Clock, seconds_text
 from busbw.worker import backends, host
@@ -129,7 +129,7 @@ class CaseRequest:
     """
 
     case: Case
-    plan: Plan
+    plan: MeasurementPlan
     key: EnvironmentKey | None
     injection: Injection | None = None
     pace: PreviousPace | None = None

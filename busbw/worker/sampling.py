@@ -17,7 +17,7 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from busbw.model.launch import Plan, PreviousPace
+from busbw.model.launch import MeasurementPlan, PreviousPace
 from busbw.worker.backends.base import (
     AllGather,
     Program,
@@ -115,7 +115,7 @@ class Sampler:
     """
 
     program: Program
-    plan: Plan
+    plan: MeasurementPlan
     now_s: Callable[[], float]
     phases: PhaseTimer
     all_gather: AllGather = single_process_gather

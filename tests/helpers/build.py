@@ -11,7 +11,7 @@ from typing import Any
 
 from busbw.baselines.updates import AcceptedCase
 from busbw.model.case import Case, CaseSpec
-from busbw.model.launch import Failure, LaunchId, Measurement, Plan, Proof, Run
+from busbw.model.launch import Failure, LaunchId, Measurement, MeasurementPlan, Proof, Run
 from busbw.model.machine import DeviceSet, Environment, EnvironmentKey, Probe, Protocol
 from busbw.model.stored import Baseline, Record
 from busbw.model.verdict import LaunchTimeSummary, Verdict
@@ -43,9 +43,9 @@ def case(**changes: Any) -> Case:
     return replace(ordinary, **changes)
 
 
-def plan(**changes: Any) -> Plan:
+def plan(**changes: Any) -> MeasurementPlan:
     """Three launches of four samples."""
-    return replace(Plan(samples=4), **changes)
+    return replace(MeasurementPlan(samples=4), **changes)
 
 
 def proof() -> Proof:

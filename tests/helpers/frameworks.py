@@ -28,7 +28,7 @@ from busbw.driver.schedules import RoundRunner, Side, Stack
 from busbw.driver.transport import WorkerSpec
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.case import Case, CaseSpec
-from busbw.model.launch import Failure, Injection, Measurement, Plan, Run
+from busbw.model.launch import Failure, Injection, Measurement, MeasurementPlan, Run
 from busbw.model.machine import EnvironmentKey, Probe
 from busbw.model.variables import with_huge_pages
 from busbw.model.words import DeviceClass, FailureKind
@@ -36,7 +36,7 @@ from busbw.worker import process
 from tests.helpers import build
 
 # Long enough for a chain to be told from an empty call on a machine that stalls.
-QUICK = Plan(launches=1, samples=3, min_sample_s=2e-2, budget_s=0.3)
+QUICK = MeasurementPlan(launches=1, samples=3, min_sample_s=2e-2, budget_s=0.3)
 TIMEOUT_S = 120
 
 # What a run ends with where the machine stood still while a chain was timed.
@@ -113,7 +113,9 @@ def local_executor() -> Iterator[Executor]:
         bundle.remove()
 
 
-def launch(specs: Sequence[CaseSpec], ranks: int, plan: Plan = QUICK) -> list[Run | Failure]:
+def launch(
+    specs: Sequence[CaseSpec], ranks: int, plan: MeasurementPlan = QUICK
+) -> list[Run | Failure]:
     """Measure cases of one framework in one launch, in the order of `specs`.
 
     A case in which the machine stalled is launched once more, twice at most.
@@ -217,7 +219,7 @@ import importlib
 from busbw import wire
 from busbw.model.case import Case
 from busbw.model.words import DeviceClass
-from busbw.model.launch import Injection, LaunchId, Plan
+from busbw.model.launch import Injection, LaunchId, MeasurementPlan
 from busbw.worker import measure
 from busbw.worker.backends import load
 from busbw.worker.backends.base import MeasuringError
@@ -228,7 +230,7 @@ real.prepare(framework, DeviceClass.CPU)
 backend = load(framework, DeviceClass.CPU, 4)
 program = importlib.import_module(f"busbw.worker.backends.{framework}.program")
 door = importlib.import_module(f"busbw.worker.backends.{framework}.backend")
-plan = Plan(launches=1, samples=4, min_sample_s=2e-2, budget_s=0.4)
+plan = MeasurementPlan(launches=1, samples=4, min_sample_s=2e-2, budget_s=0.4)
 for job in jobs:
     undone = []
 

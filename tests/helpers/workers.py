@@ -20,11 +20,11 @@ from busbw.driver.local import LocalTransport, LocalWorker
 from busbw.driver.schedules import Stack
 from busbw.driver.transport import EndMethod, Reply, Request, WorkerExit, WorkerSpec
 from busbw.model.case import Case
-from busbw.model.launch import Failure, Injection, LaunchId, Plan, Run
+from busbw.model.launch import Failure, Injection, LaunchId, MeasurementPlan, Run
 from busbw.model.machine import EnvironmentKey, GroupMember
 from tests.helpers import build
 
-PLAN = Plan(launches=1, samples=2)
+PLAN = MeasurementPlan(launches=1, samples=2)
 
 # The world of the fake back end where no script says otherwise.
 KEY = build.key(device_kind="Fake CPU")

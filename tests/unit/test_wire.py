@@ -12,7 +12,7 @@ import pytest
 from busbw import wire
 from busbw.driver.transport import WorkerExit
 from busbw.model.case import Case
-from busbw.model.launch import Failure, Injection, Measurement, Plan, Run
+from busbw.model.launch import Failure, Injection, Measurement, MeasurementPlan, Run
 from busbw.model.machine import DeviceSet
 from busbw.model.words import Clock, DeviceClass, OutOfMemoryDetection
 from tests.helpers import build
@@ -66,7 +66,11 @@ MEASURED["runs"][0]["proof"]["payload_copies"] = "none"
 @pytest.mark.parametrize(
     ("kind", "document", "message"),
     [
-        (Plan, {"lunches": 3}, r"Plan\.lunches: unknown key; accepted .* launches"),
+        (
+            MeasurementPlan,
+            {"lunches": 3},
+            r"MeasurementPlan\.lunches: unknown key; accepted .* launches",
+        ),
         (Case, {}, r"Case\.framework: missing"),
         (Injection, {"share": "nap"}, r"Injection\.share: expected a number, got 'nap'"),
         (DeviceSet, DEVICES | {"device": "x"}, "device: expected one of cpu, gpu, tpu, got 'x'"),
@@ -81,7 +85,11 @@ MEASURED["runs"][0]["proof"]["payload_copies"] = "none"
         (Measurement, MEASURED, r"Measurement\.runs\[0\]\.proof\.payload_copies: "),
         (_Pair, {"ends": [1, 2, 3]}, r"_Pair\.ends: expected a list of 2, got 3 items"),
         *(
-            (Plan, {"seed": number}, r"Plan\.seed: expected a whole number of 64 bits")
+            (
+                MeasurementPlan,
+                {"seed": number},
+                r"MeasurementPlan\.seed: expected a whole number of 64 bits",
+            )
             for number in (2**63, -(2**63) - 1, 10**4000)
         ),
     ],
@@ -95,7 +103,7 @@ def test_a_wrong_value_in_json_is_refused_with_its_place_and_the_expected_value(
 
 
 def test_a_missing_key_in_json_gets_its_default_value() -> None:
-    assert Plan() == wire.from_json(Plan, {})
+    assert MeasurementPlan() == wire.from_json(MeasurementPlan, {})
     assert wire.from_json(Failure, FAILURE).exit_code is None
     assert _Pair(ends=(1.0, 2.0)) == wire.from_json(_Pair, {"ends": [1, 2]})
 
@@ -133,7 +141,7 @@ def test_a_whole_number_in_json_is_read_as_a_number() -> None:
 
 def test_an_error_shows_only_a_part_of_a_long_wrong_value() -> None:
     with pytest.raises(wire.WireError) as caught:
-        wire.from_json(Plan, {"launches": "x" * 5000})
+        wire.from_json(MeasurementPlan, {"launches": "x" * 5000})
     assert len(str(caught.value)) < 200
 
 
@@ -183,15 +191,17 @@ def test_control_characters_in_a_text_from_json_are_read_as_escapes() -> None:
 def test_workflow_commands_of_github_in_a_text_are_broken_by_a_space(
     text: str, harmless: str
 ) -> None:
-    assert wire.without_workflow_commands(text) == harmless
+    assert wire.escape_workflow_commands(text) == harmless
 
 
 def test_a_deeply_nested_wrong_value_is_refused_without_a_recursion_error() -> None:
     document: Any = []
     for _ in range(100_000):
         document = [document]
-    with pytest.raises(wire.WireError, match=r"Plan\.seed: expected a whole number, got "):
-        wire.from_json(Plan, {"seed": document})
+    with pytest.raises(
+        wire.WireError, match=r"MeasurementPlan\.seed: expected a whole number, got "
+    ):
+        wire.from_json(MeasurementPlan, {"seed": document})
 
 
 @pytest.mark.parametrize(

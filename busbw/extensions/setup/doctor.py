@@ -20,7 +20,7 @@ from typing import Any
 
 from busbw import __version__, grid, storage, wire
 from busbw.cli import Subparsers, add_command, check_output_file
-from busbw.judge.session import count_outcomes
+from busbw.judge.session import outcome_counts_text
 from busbw.model.case import GridError
 from busbw.model.field_types import moment_text
 from busbw.model.words import DeviceClass, Outcome, plural, seconds_text
@@ -118,7 +118,7 @@ def run(options: argparse.Namespace) -> int:
         except (UsageError, GridError) as error:
             problems, results = [str(error)], None
         # No case of a check has a baseline, so that NO_BASELINE is the outcome of a measured case.
-        text = "; ".join(problems) or count_outcomes(sessions[name].verdicts.values()).replace(
+        text = "; ".join(problems) or outcome_counts_text(sessions[name].verdicts.values()).replace(
             Outcome.NO_BASELINE.value, "measured"
         )
         print(wire.escape_unprintable(text), flush=True)

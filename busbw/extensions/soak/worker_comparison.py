@@ -26,7 +26,7 @@ from busbw.collectives import COLLECTIVES
 from busbw.collectives.base import DTYPES
 from busbw.model.case import Case
 from busbw.model.field_types import Natural, NotNegative
-from busbw.model.launch import Plan
+from busbw.model.launch import MeasurementPlan
 from busbw.model.machine import EnvironmentKey
 from busbw.model.words import Clock, Placement
 from busbw.worker.backends.base import check_devices, unavailable, wrong_result
@@ -110,7 +110,7 @@ class SoakValues(ExactValues):
         """
         group, position = self.group_and_position(rank)
         generator = np.random.default_rng((draw_number, group, position))
-        shape = self.collective.input_blocks(self.case.group_size), _PERIOD_LENGTH
+        shape = self.collective.input_block_count(self.case.group_size), _PERIOD_LENGTH
         largest = 2**self._max_summand_bits - 1
         integers = generator.integers(-largest, largest, shape, endpoint=True)
         dtype = DTYPES[self.case.dtype]
@@ -344,7 +344,7 @@ def soak(worker: MeasuringWorker, request: Mapping[str, Any]) -> Tally:
         # The need is for a single input, and a soak has two inputs.
         input_bytes = collective.input_bytes(case.payload_bytes, case.group_size)
         needed_bytes = need.needed_bytes + case.ranks // key.processes * input_bytes
-        limit_bytes = request_value(request, "plan", Plan).memory_limit_bytes
+        limit_bytes = request_value(request, "plan", MeasurementPlan).memory_limit_bytes
         worker.host_memory.check_fits(replace(need, needed_bytes=needed_bytes), limit_bytes, key)
     check_devices(backend.current_environment_key(), case, key)
     path = _PROGRAM_TYPES.get(backend.name, "worker_comparison:SoakProgram")

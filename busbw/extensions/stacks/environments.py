@@ -164,8 +164,8 @@ def build_once(folder: Path, build: Callable[[Path], object]) -> None:
 
     `build` is called with the path of a new folder, which `build` must make. The new folder is then
     renamed to `folder`. If another process is building in the same parent folder, this function
-    waits until the other process is ready. Raises StackError if the folder cannot be written, or if
-    the other process builds for more than an hour.
+    waits until the other process has finished. Raises StackError if the folder cannot be written,
+    or if the other process builds for more than an hour.
     """
     new, where = folder.with_name(f"{folder.name}.new"), f"{folder} cannot be built: "
     with (

@@ -38,7 +38,7 @@ from busbw.extensions.stragglers.search import MAX_HOSTS_IN_PAIRS, MIN_HOSTS, Ho
 from busbw.extensions.stragglers.statistics import find_deviating_chips
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.case import GridOptions
-from busbw.model.launch import Plan
+from busbw.model.launch import MeasurementPlan
 from busbw.model.machine import ProcessGroup
 from busbw.model.words import DeviceClass, payload_text, plural
 from busbw.report.table import render
@@ -265,5 +265,5 @@ def _make_measurer(options: argparse.Namespace, transport: HostsTransport) -> Gr
             f"{spec.collective.replace('_', '-')} {payload_text(spec.payload_bytes)}": spec
             for spec in specs
         },
-        plan=Plan(launches=1, timeout_s=options.case_timeout),
+        plan=MeasurementPlan(launches=1, timeout_s=options.case_timeout),
     )

@@ -25,7 +25,7 @@ from busbw.driver.transport import HostError, HostsTransport, Request, T, Worker
 from busbw.extensions.stragglers import WORKER_OPERATIONS
 from busbw.extensions.stragglers.worker import ChipTimes
 from busbw.model.case import CaseSpec, GridError
-from busbw.model.launch import Failure, LaunchId, Plan, Run
+from busbw.model.launch import Failure, LaunchId, MeasurementPlan, Run
 from busbw.model.machine import Probe, ProcessGroup
 from busbw.model.words import DeviceClass, plural
 from busbw.stats.launches import launch_time_s
@@ -73,7 +73,7 @@ class GroupMeasurer:
     transport: HostsTransport
     worker_spec: WorkerSpec
     specs: Mapping[str, CaseSpec]
-    plan: Plan
+    plan: MeasurementPlan
     rounds: int = 0
 
     def measure_groups(self, groups: Round) -> Sequence[TimesByQuantity | str]:

@@ -15,7 +15,7 @@ from busbw.driver import transport
 from busbw.judge.case import JudgingSettings, judge_case
 from busbw.judge.policy import POLICIES
 from busbw.model.case import Case
-from busbw.model.launch import Failure, Plan, Run
+from busbw.model.launch import Failure, MeasurementPlan, Run
 from busbw.model.machine import Probe
 from busbw.model.words import DeviceClass
 from busbw.report.session import session_tables
@@ -96,6 +96,6 @@ def test_any_object_from_the_driver_is_a_request_or_refused(content: bytes) -> N
             if isinstance(request, dict):
                 request_value(request, "request", str)
                 request_value(request, "case", Case)
-                request_value(request, "plan", Plan)
+                request_value(request, "plan", MeasurementPlan)
         except wire.WireError as error:
             assert str(error)

@@ -178,7 +178,7 @@ def test_the_payload_is_the_larger_of_the_input_and_the_output_of_a_rank(
     collective, payload = COLLECTIVES[name], 64 * PAYLOAD
     sizes = (collective.input_bytes(payload, ranks), collective.output_bytes(payload, ranks))
     assert max(sizes) == payload
-    assert collective.payload_blocks(ranks) in (1, ranks)
+    assert collective.payload_block_count(ranks) in (1, ranks)
 
 
 @pytest.mark.parametrize("name", COLLECTIVES)
@@ -193,8 +193,8 @@ def test_the_values_of_a_collective_have_as_many_blocks_as_its_input_and_its_out
         collective.blocks_after(draw, ranks - 1, 1),
     )
     assert (len(begun), len(ended)) == (
-        collective.input_blocks(ranks),
-        collective.output_blocks(ranks),
+        collective.input_block_count(ranks),
+        collective.output_block_count(ranks),
     )
     assert len({len(period) for period in (*begun, *ended)}) == 1
 

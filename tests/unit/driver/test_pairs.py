@@ -14,7 +14,7 @@ from busbw.driver.local import LocalWorker
 from busbw.driver.schedules import RoundRunner, Side
 from busbw.driver.transport import WorkerSpec
 from busbw.model.case import Case
-from busbw.model.launch import Plan
+from busbw.model.launch import MeasurementPlan
 from busbw.model.words import FailureKind
 from tests.helpers.sweep import sweep
 from tests.helpers.workers import KEY, PLAN, Watched, case, keyed, stack, worker_spec
@@ -86,7 +86,7 @@ def kinds(schedule: RoundRunner, side: Side) -> list[list[FailureKind]]:
     return [[failure.kind for failure in measurement.failures] for measurement in measurements]
 
 
-def plan(**changes: Any) -> Plan:
+def plan(**changes: Any) -> MeasurementPlan:
     return replace(PLAN, **changes)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from busbw.judge.case import JudgingSettings, Ruling, judge_case
+from busbw.judge.case import InterimVerdict, JudgingSettings, judge_case
 from busbw.judge.decision import CaseLimits
 from busbw.judge.levels import StoredTimes, build_levels
-from busbw.judge.policy import Looks, Policy, Rule
+from busbw.judge.policy import Looks, Policy, RuleThresholds
 from busbw.model.launch import Measurement
 from busbw.model.stored import Baseline, Record
 from busbw.stats.launches import launch_time_s
@@ -15,7 +15,7 @@ from tests.helpers import build
 
 LOOKS = Looks(pair_counts=(6, 9, 12), miss_rate=0.1)
 POLICY = Policy(
-    rule=Rule(
+    rule=RuleThresholds(
         min_case_loss=0.2,
         min_session_loss=0.2,
         max_useful_limit=1.0,
@@ -48,7 +48,7 @@ def judged(
     *,
     policy: Policy = POLICY,
     **options: Any,
-) -> Ruling:
+) -> InterimVerdict:
     """Judge `measurement`; `options` are other JudgingSettings."""
     terms = JudgingSettings(policy=policy, **options)
     limit = limit_of(baseline, measurement, policy)

@@ -10,7 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from busbw.judge.case import JudgingSettings, Ruling, judge_case, plan_rerun, summarize_times
+from busbw.judge.case import (
+    InterimVerdict,
+    JudgingSettings,
+    judge_case,
+    plan_rerun,
+    summarize_times,
+)
 from busbw.judge.decision import CaseLimits
 from busbw.model.case import CaseSpec
 from busbw.model.launch import Measurement
@@ -46,15 +52,19 @@ def test_the_overhead_of_a_call_is_the_median_of_the_launches_that_measured_it()
 
 
 def test_a_case_with_the_same_times_as_its_baseline_passes_and_needs_no_more_launches() -> None:
-    ruling = judged(build.measurement(1e-3, 1e-3, 1e-3), STEADY)
-    assert Outcome.PASS is ruling.verdict.outcome
-    assert (ruling.verdict.failed, ruling.needed_launch_count, ruling.is_suspected) == (
+    interim = judged(build.measurement(1e-3, 1e-3, 1e-3), STEADY)
+    assert Outcome.PASS is interim.verdict.outcome
+    assert (
+        interim.verdict.failed,
+        interim.needed_launch_count,
+        interim.is_suspected,
+    ) == (
         False,
         None,
         False,
     )
-    assert ruling.verdict.ratio == pytest.approx(1.0)
-    assert ruling.verdict.ratio_interval == pytest.approx((1.0, 1.0))
+    assert interim.verdict.ratio == pytest.approx(1.0)
+    assert interim.verdict.ratio_interval == pytest.approx((1.0, 1.0))
 
 
 def test_a_case_above_its_limit_in_first_and_in_additional_launches_has_regressed() -> None:
@@ -70,10 +80,13 @@ def test_a_case_above_its_limit_in_first_and_in_additional_launches_has_regresse
 
 
 def test_a_case_that_seems_slower_is_noisy_and_needs_more_launches() -> None:
-    ruling = judged(build.measurement(1.3e-3, 1.5e-3, 1.4e-3), STEADY)
-    assert (ruling.verdict.outcome, ruling.verdict.failed) == (Outcome.NOISY, False)
-    assert (ruling.needed_launch_count, ruling.is_suspected) == (6, True)
-    assert "; seems slower, not yet confirmed (limit 1.200 x" in ruling.verdict.text
+    interim = judged(build.measurement(1.3e-3, 1.5e-3, 1.4e-3), STEADY)
+    assert (interim.verdict.outcome, interim.verdict.failed) == (
+        Outcome.NOISY,
+        False,
+    )
+    assert (interim.needed_launch_count, interim.is_suspected) == (6, True)
+    assert "; seems slower, not yet confirmed (limit 1.200 x" in interim.verdict.text
 
 
 @pytest.mark.parametrize("fresh_s", [1e-3, 1.1e-3])
@@ -230,8 +243,8 @@ def test_a_case_with_a_time_has_improved_if_it_was_stored_as_out_of_memory_even_
     limit: CaseLimits | None,
 ) -> None:
     settings = JudgingSettings(policy=POLICY)
-    ruling = judge_case(build.spec(), build.measurement(1e-3), OOM, limit, settings)
-    assert ruling.verdict.headline().startswith("IMPROVED: it fits now")
+    interim = judge_case(build.spec(), build.measurement(1e-3), OOM, limit, settings)
+    assert interim.verdict.headline().startswith("IMPROVED: it fits now")
 
 
 def test_a_published_rate_is_part_of_the_verdict_and_does_not_change_the_outcome() -> None:
@@ -239,28 +252,31 @@ def test_a_published_rate_is_part_of_the_verdict_and_does_not_change_the_outcome
     terms = JudgingSettings(policy=POLICY)
     measurement = build.measurement(1e-3)
     limit = limit_of(STEADY, measurement, POLICY)
-    ruling = judge_case(
+    interim = judge_case(
         build.spec(), measurement, STEADY, limit, terms, published_bandwidth=reference
     )
-    assert (Outcome.PASS, reference) == (ruling.verdict.outcome, ruling.verdict.published)
+    assert (Outcome.PASS, reference) == (
+        interim.verdict.outcome,
+        interim.verdict.published,
+    )
 
 
 SPECS = [build.spec(payload_bytes=1024 << place) for place in range(5)]
 THREE = dict.fromkeys(SPECS, 3)
 
 
-def _judged(spec: CaseSpec, needed: int | None = None, **changes: Any) -> Ruling:
+def _judged(spec: CaseSpec, needed: int | None = None, **changes: Any) -> InterimVerdict:
     suspected = changes.pop("suspected", False)
     verdict = build.verdict(Outcome.PASS, spec=spec, **changes)
-    return Ruling(verdict=verdict, needed_launch_count=needed, is_suspected=suspected)
+    return InterimVerdict(verdict=verdict, needed_launch_count=needed, is_suspected=suspected)
 
 
-def _grid(**of_place: Ruling) -> dict[CaseSpec, Ruling]:
+def _grid(**of_place: InterimVerdict) -> dict[CaseSpec, InterimVerdict]:
     """Return decided cases, except for the cases at the named places, such as ``at2``."""
     return {spec: of_place.get(f"at{i}", _judged(spec)) for i, spec in enumerate(SPECS)}
 
 
-def _suspected(place: int) -> dict[str, Ruling]:
+def _suspected(place: int) -> dict[str, InterimVerdict]:
     return {f"at{place}": _judged(SPECS[place], 6, suspected=True)}
 
 
@@ -287,7 +303,7 @@ def _suspected(place: int) -> dict[str, Ruling]:
     ],
 )
 def test_undecided_cases_are_measured_again_and_suspected_cases_with_their_neighbours(
-    undecided: dict[str, Ruling],
+    undecided: dict[str, InterimVerdict],
     needed: dict[CaseSpec, int],
     rerun: tuple[tuple[CaseSpec, ...], int],
 ) -> None:

@@ -50,7 +50,7 @@ def _side(side: str, factor: float, number: int, *samples_s: float) -> Measureme
 
 
 def _judged(candidate: Measurement, reference: Measurement, terms: JudgingSettings = TERMS) -> Any:
-    """Return the ruling, typed so that a test needs no check for None."""
+    """Return the interim verdict, typed so that a test needs no check for None."""
     return judge_pair(build.spec(), reference, candidate, terms)
 
 
@@ -59,16 +59,20 @@ def _judge_factor(factor: float, number: int, terms: JudgingSettings = TERMS) ->
 
 
 def test_a_stack_interleaved_with_itself_passes_even_if_the_speed_of_the_machine_varies() -> None:
-    ruling = _judge_factor(1.0, 6)
-    assert Outcome.PASS is ruling.verdict.outcome
-    assert (ruling.needed_launch_count, ruling.is_suspected, ruling.verdict.failed) == (
+    interim = _judge_factor(1.0, 6)
+    assert Outcome.PASS is interim.verdict.outcome
+    assert (
+        interim.needed_launch_count,
+        interim.is_suspected,
+        interim.verdict.failed,
+    ) == (
         None,
         False,
         False,
     )
-    assert ruling.verdict.ratio == pytest.approx(1.0, abs=0.01)
-    assert "x the interleaved reference (95 %: " in ruling.verdict.text
-    assert "6 pairs of launches" in ruling.verdict.text
+    assert interim.verdict.ratio == pytest.approx(1.0, abs=0.01)
+    assert "x the interleaved reference (95 %: " in interim.verdict.text
+    assert "6 pairs of launches" in interim.verdict.text
 
 
 def test_the_verdict_on_two_stacks_has_both_times_and_a_ratio_with_its_interval_and_error() -> None:
@@ -84,15 +88,21 @@ def test_a_slower_candidate_is_noisy_after_6_launches_and_has_regressed_after_9_
     assert (suspected.needed_launch_count, suspected.is_suspected) == (9, True)
     assert suspected.verdict.outcome is Outcome.NOISY
     assert suspected.verdict.text.endswith("not yet confirmed")
-    ruling = _judge_factor(1.1, 9)
-    assert (ruling.verdict.outcome, ruling.verdict.failed) == (Outcome.REGRESSED, True)
-    assert ruling.verdict.ratio == pytest.approx(1.1, abs=0.01)
-    assert ruling.verdict.text.endswith(" x: confirmed")
+    interim = _judge_factor(1.1, 9)
+    assert (interim.verdict.outcome, interim.verdict.failed) == (
+        Outcome.REGRESSED,
+        True,
+    )
+    assert interim.verdict.ratio == pytest.approx(1.1, abs=0.01)
+    assert interim.verdict.text.endswith(" x: confirmed")
 
 
 def test_a_candidate_faster_than_its_interleaved_reference_has_improved() -> None:
-    ruling = _judge_factor(0.8, 6)
-    assert (ruling.verdict.outcome, ruling.verdict.failed) == (Outcome.IMPROVED, False)
+    interim = _judge_factor(0.8, 6)
+    assert (interim.verdict.outcome, interim.verdict.failed) == (
+        Outcome.IMPROVED,
+        False,
+    )
 
 
 def test_an_undecided_comparison_of_two_stacks_makes_the_case_noisy() -> None:
@@ -100,20 +110,27 @@ def test_an_undecided_comparison_of_two_stacks_makes_the_case_noisy() -> None:
         replace(run, samples_s=tuple(s * (1.3 if i % 2 else 0.8) for s in run.samples_s))
         for i, run in enumerate(_runs("candidate", 1.0, 6))
     )
-    ruling = _judged(Measurement(case=build.case(), runs=wobbling), _side("reference", 1.0, 6))
-    assert (ruling.verdict.outcome, ruling.needed_launch_count, ruling.is_suspected) == (
+    interim = _judged(Measurement(case=build.case(), runs=wobbling), _side("reference", 1.0, 6))
+    assert (
+        interim.verdict.outcome,
+        interim.needed_launch_count,
+        interim.is_suspected,
+    ) == (
         Outcome.NOISY,
         9,
         False,
     )
-    assert ruling.verdict.text.endswith(": undecided")
+    assert interim.verdict.text.endswith(": undecided")
 
 
 def test_a_single_pair_of_launches_of_two_stacks_is_too_few_to_compare() -> None:
-    ruling = _judge_factor(1.0, 1, replace(TERMS, planned_launch_count=1))
-    assert (ruling.verdict.outcome, ruling.needed_launch_count) == (Outcome.NOISY, 2)
-    assert ruling.verdict.text.endswith("1 pair of launches, too few to compare")
-    assert ruling.verdict.ratio is None
+    interim = _judge_factor(1.0, 1, replace(TERMS, planned_launch_count=1))
+    assert (interim.verdict.outcome, interim.needed_launch_count) == (
+        Outcome.NOISY,
+        2,
+    )
+    assert interim.verdict.text.endswith("1 pair of launches, too few to compare")
+    assert interim.verdict.ratio is None
 
 
 def test_two_stacks_are_first_compared_after_the_requested_number_of_launches() -> None:

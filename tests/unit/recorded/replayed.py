@@ -16,7 +16,7 @@ from busbw import wire
 from busbw.baselines.store import find_baseline, find_published_bandwidth
 from busbw.judge.policy import POLICIES
 from busbw.model.case import Case, CaseSpec
-from busbw.model.launch import Failure, Measurement, Plan, Run
+from busbw.model.launch import Failure, Measurement, MeasurementPlan, Run
 from busbw.model.machine import Environment, EnvironmentKey
 from busbw.model.verdict import Verdict
 from busbw.model.words import DeviceClass, Outcome, SessionOutcome
@@ -71,7 +71,7 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
             if spec not in jobs
         },
         environment=environment,
-        plan=wire.from_json(Plan, inputs["plan"]),
+        plan=wire.from_json(MeasurementPlan, inputs["plan"]),
         levels={} if paired else read_earlier_sessions(collected, keys, POLICIES[device]),
         measurements={
             spec: Measurement(

@@ -101,7 +101,7 @@ def _measured(root: Path, measurements: list[Measurement], **environment: Any) -
 def _judged(measured: MeasuredSession) -> JudgedSession:
     return JudgedSession(
         session_verdict=SessionVerdict(outcomes=(SessionOutcome.PASS,), text=""),
-        verdicts={spec: ruling.verdict for spec, ruling in judge_cases(measured).items()},
+        verdicts={spec: interim.verdict for spec, interim in judge_cases(measured).items()},
         observations=measured,
     )
 

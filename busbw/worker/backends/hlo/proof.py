@@ -78,7 +78,7 @@ class ExpectedLoop:
     def block_bytes(self) -> int:
         """The size in bytes of a block, the smallest part of the payload that a rank sends."""
         return max(
-            1, self.case.payload_bytes // self.collective.payload_blocks(self.case.group_size)
+            1, self.case.payload_bytes // self.collective.payload_block_count(self.case.group_size)
         )
 
     @property

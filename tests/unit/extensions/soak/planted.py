@@ -20,7 +20,7 @@ from busbw.collectives import COLLECTIVES
 from busbw.extensions.soak.worker_comparison import soak
 from busbw.extensions.soak.worker_jax import JaxSoakProgram
 from busbw.model.case import CaseSpec
-from busbw.model.launch import LaunchId, Plan
+from busbw.model.launch import LaunchId, MeasurementPlan
 from busbw.model.words import DeviceClass
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.backends.jax.backend import JaxBackend
@@ -91,7 +91,13 @@ def main(fault: str, name: str, *numbers: str) -> None:
     for number in map(int, numbers):
         planted: list[Planted] = []
         JaxSoakProgram.hash_results = planting(fault, number, planted)  # type: ignore[assignment, method-assign]
-        request = {"case": case, "plan": Plan(), "key": key, "seconds": SECONDS, "iterations": 0}
+        request = {
+            "case": case,
+            "plan": MeasurementPlan(),
+            "key": key,
+            "seconds": SECONDS,
+            "iterations": 0,
+        }
         problem = ""
         try:
             soak(worker, {name: wire.to_json(value) for name, value in request.items()})
