@@ -8,12 +8,10 @@ with a release, in which the versions of the other packages fit the release.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import shlex
 import shutil
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -43,8 +41,8 @@ from busbw.session.option import UsageError
 
 # A problem may occur only sometimes, so the bad release has several sessions to show it.
 _MAX_CRITERION_SESSIONS = 5
-
-DOCUMENT_FORMAT = "busbw bisect 3"
+# The file with the progress, in the folder of a bisection.
+_PROGRESS_NAME = "progress.json"
 
 
 def releases_between(package: str, first: Version, last: Version, python: str) -> tuple[str, ...]:
@@ -52,11 +50,8 @@ def releases_between(package: str, first: Version, last: Version, python: str) -
 
     The versions are in order, oldest first, and include the two given versions. `python` is the
     path of the interpreter. Pre-releases are included if one of the two given versions is a
-    pre-release. Raises UsageError if the first version is not older than the last. Raises
-    StackError if the index of packages lacks one of the two versions.
+    pre-release. Raises StackError if the index of packages lacks one of the two versions.
     """
-    if first >= last:
-        raise UsageError(f"{package}: {first} is not older than {last}")
     allowed = "allow" if first.is_prerelease or last.is_prerelease else "disallow"
     options = ("--resolution=lowest", f"--prerelease={allowed}")
     releases = [_resolve_version(f"{package}=={first}", python)]
@@ -74,7 +69,7 @@ def _resolve_version(requirement: str, python: str, *options: str) -> str:
     StackError if no version satisfies the requirement.
     """
     text = resolve_requirements([requirement], python, "--no-deps", *options)
-    return next(iter(Requirement(text.strip()).specifier)).version
+    return text.strip().partition("==")[2]
 
 
 def search_releases(
@@ -121,15 +116,15 @@ class Progress:
     """The progress of a bisection, as its file contains it.
 
     Attributes:
-        document: The format of the file, DOCUMENT_FORMAT.
-        command: The command line of the bisection, split into words.
+        document: The format of the file.
+        command: The command line of the bisection, split into words, for people who read the file.
         criterion: The problem to search for. None until the good and the bad release were compared,
             and if the bad release shows no problem.
         tested: The tested releases, in the order of their tests.
 
     """
 
-    document: str = DOCUMENT_FORMAT
+    document: str = "busbw bisect 3"
     command: tuple[str, ...]
     criterion: Criterion | None = None
     tested: tuple[TestedRelease, ...] = ()
@@ -139,8 +134,6 @@ class Progress:
 class Bisection:
     """A bisection of the releases of a package.
 
-    An environment takes up to a gigabyte, so environments that are no longer needed are removed.
-
     Attributes:
         package: The name of the package, such as ``jaxlib``.
         releases: The versions in order, from the good release to the bad release.
@@ -148,9 +141,8 @@ class Bisection:
             newest. Otherwise the bisection searches for the release that caused the problem, and
             the bad release is the newest.
         sessions: The runner of the sessions that test a release.
-        state: The path of the file with the progress.
+        folder: The folder with the progress, and with the environment of each release.
         progress: The progress so far.
-        cache: The cache folder of busbw, in which the environments are stored.
         pinned_requirements: Requirements of further packages to install, such as ``jax==0.7.0``.
         interpreter: The path of the Python with which the environments are made.
 
@@ -160,9 +152,8 @@ class Bisection:
     releases: Sequence[str]
     is_fixed: bool
     sessions: SessionRunner
-    state: Path
+    folder: Path
     progress: Progress
-    cache: Path
     pinned_requirements: Sequence[str]
     interpreter: str
 
@@ -170,29 +161,20 @@ class Bisection:
         """Replace the progress by the progress in the file, if the file exists.
 
         Untestable releases are left out, so that these releases are tested again: a download may
-        have failed, or a disk may have been full. Raises UsageError if the file cannot be read, or
-        has the progress of another command.
+        have failed, or a disk may have been full. Raises UsageError if the file cannot be read.
         """
-        # A symbolic link that leads to itself counts as a file, so that reading it raises an error
-        # now: the progress could not be written there later.
-        if not os.path.lexists(os.path.realpath(self.state)):
-            return
-        with storage.reraise_as(UsageError, ValueError, where=f"{self.state}: "):
-            progress = wire.from_json(
-                Progress, wire.parse_json(storage.read(self.state)), "progress"
-            )
-        if (progress.document, progress.command) != (DOCUMENT_FORMAT, self.progress.command):
-            raise UsageError(
-                f"{self.state} is of another bisection ({' '.join(progress.command)[:200]}); "
-                "remove it, or give another --state"
-            )
-        tested = (test for test in progress.tested if test.status is not Status.UNTESTABLE)
-        self.progress = replace(progress, tested=tuple(tested))
+        path = self.folder / _PROGRESS_NAME
+        if path.exists():
+            with storage.reraise_as(UsageError, ValueError, where=f"{path}: "):
+                progress = wire.from_json(Progress, wire.parse_json(storage.read(path)), "progress")
+            tested = (test for test in progress.tested if test.status is not Status.UNTESTABLE)
+            self.progress = replace(progress, tested=tuple(tested))
 
     def _save_progress(self, **changes: Any) -> None:
         """Replace fields of the progress by the values in `changes`, and write the file."""
         self.progress = replace(self.progress, **changes)
-        storage.write(self.state, json.dumps(wire.to_json(self.progress), indent=1) + "\n")
+        text = json.dumps(wire.to_json(self.progress), indent=1) + "\n"
+        storage.write(self.folder / _PROGRESS_NAME, text)
 
     def run(self) -> int:
         """Search for the release, and print the answer; return the exit code.
@@ -203,7 +185,7 @@ class Bisection:
         good, bad = self.releases[0], self.releases[-1]
         criterion = self.progress.criterion or self._find_criterion(good, bad)
         if criterion is None:
-            self._remove_environments(needed=())
+            shutil.rmtree(self.folder, ignore_errors=True)
             print(f"{self.package} {bad} does not differ from {good} beyond the noise")
             return 1
         print_progress(f"criterion: {', '.join(criterion.cases)} {criterion.problem}, as in {bad}")
@@ -213,8 +195,11 @@ class Bisection:
         for test in self.progress.tested:
             print(f"{self.package} {test.release}: {test.status.value}: {test.reason}")
         print(self._answer_sentence(last_good, untestable, first_bad, criterion))
-        print(f"again: {self._reproducing_command(last_good, first_bad)}")
-        self._remove_environments(needed=(last_good, first_bad))
+        pythons = self._build_environment(last_good), self._build_environment(first_bad)
+        words = ["busbw", "run", f"--frameworks={self.sessions.framework}", *self.sessions.options]
+        print(f"again: {shlex.join([*words, *self.sessions.options_against(*pythons)])}")
+        for release in set(self.releases).difference((last_good, first_bad)):
+            shutil.rmtree(self.folder / release, ignore_errors=True)
         return 0
 
     def _find_criterion(self, good_release: str, bad_release: str) -> Criterion | None:
@@ -223,106 +208,75 @@ class Bisection:
         Returns None if the sessions of the bad release show no such problem. Saves the criterion in
         the progress.
         """
-        self.sessions.begin_subject(f"the good release, {self.package} {good_release}")
+        sessions = self.sessions
+        sessions.begin_subject(f"the good release, {self.package} {good_release}")
         good_python = self._build_environment(good_release)
-        result = self.sessions.run_alone(self._build_python_option(good_release))
-        self.sessions.begin_subject(f"the bad release, {self.package} {bad_release}")
-        stack_option = self._build_python_option(bad_release)
-        failures = [v for v in result.verdicts.values() if v.outcome in FAILURES]
-        for verdict in failures:
-            print(f"{self.package} {good_release} fails itself: {verdict.headline()}")
-        # A problem that occurs only sometimes may yet occur in a case that passes with the good
-        # release. If there is no such case, or programs are compared, one session is enough.
-        is_run_once = self.sessions.is_compiling or len(failures) == len(result.verdicts)
+        result = sessions.run_alone(good_python)
+        sessions.begin_subject(f"the bad release, {self.package} {bad_release}")
+        bad_python = self._build_environment(bad_release)
+        for verdict in result.verdicts.values():
+            if verdict.outcome in FAILURES:
+                print(f"{self.package} {good_release} fails itself: {verdict.headline()}")
         criterion = None
-        for _ in range(1 if is_run_once else _MAX_CRITERION_SESSIONS):
-            criterion = find_criterion(result, self.sessions.run_against(good_python, stack_option))
+        for _ in range(1 if sessions.is_compiling else _MAX_CRITERION_SESSIONS):
+            criterion = find_criterion(result, sessions.run_against(good_python, bad_python))
             if criterion is not None:
                 break
-        if criterion is not None and criterion.is_failure and not self.sessions.is_compiling:
-            criterion = self.sessions.with_measured_failure_rate(criterion, stack_option)
+        if criterion is not None and criterion.is_failure and not sessions.is_compiling:
+            criterion = sessions.with_measured_failure_rate(criterion, bad_python)
         if criterion is not None and criterion.problem == "slow":
-            criterion = self.sessions.with_measured_time_ratio(criterion, good_python, stack_option)
+            criterion = sessions.with_measured_time_ratio(criterion, good_python, bad_python)
         self._save_progress(criterion=criterion)
         return criterion
-
-    def _build_python_option(self, release: str) -> str:
-        """Build a release's environment if missing; return the --python option that uses it."""
-        return f"--python={self.sessions.framework}={self._build_environment(release)}"
 
     def _test_release(self, release: str, criterion: Criterion) -> Status:
         """Test a release by `criterion`, save the progress, and return the status of the release.
 
-        A release that an earlier run of the same command tested is not tested again. Environments
-        that the rest of the search does not need are removed.
+        A release that an earlier run of the same command tested is not tested again.
         """
-        tested = self.progress.tested
-        for test in tested:
+        for test in self.progress.tested:
             if test.release == release:
                 return test.status
         self.sessions.begin_subject(f"{self.package} {release}")
         try:
-            good_python = self._build_environment(self.releases[0])
-            stack_option = self._build_python_option(release)
-            status, reason = self.sessions.decide_status(criterion, good_python, stack_option)
+            status, reason = self.sessions.decide_status(
+                criterion,
+                self._build_environment(self.releases[0]),
+                self._build_environment(release),
+            )
         except StackError as error:
             status, reason = Status.UNTESTABLE, str(error)
         print_progress(f"{self.package} {release}: {status.value}: {reason}")
-        tested += (TestedRelease(release=release, status=status, reason=reason),)
-        self._save_progress(tested=tested)
-        # The answer lies between the good release and the bad release that were tested last.
-        latest = {test.status: test.release for test in tested}
-        self._remove_environments(needed=(self.releases[0], self.releases[-1], *latest.values()))
+        test = TestedRelease(release=release, status=status, reason=reason)
+        self._save_progress(tested=(*self.progress.tested, test))
         return status
 
-    def _build_environment(self, version: str) -> str:
-        """Return the path of the interpreter in the environment with the release `version`.
+    def _build_environment(self, release: str) -> str:
+        """Return the path of the interpreter in the environment with a release.
 
         Builds the environment if the environment does not exist. Raises StackError, with uv's
         message, if uv fails.
         """
-        folder, requirements = self._environment_folder(version), self._requirements(version)
 
         def build(new: Path) -> None:
+            requirements = self._requirements(release)
             lock = resolve_requirements(requirements, self.interpreter, *PYLOCK_OPTIONS)
             install_packages(new, lock, self.interpreter)
 
-        build_once(folder, build)
-        return f"{folder}/bin/python"
+        build_once(self.folder / release, build)
+        return f"{self.folder / release}/bin/python"
 
-    def _remove_environments(self, needed: Collection[str]) -> None:
-        """Remove the environments of all releases but those of the versions `needed`."""
-        for version in set(self.releases).difference(needed):
-            shutil.rmtree(self._environment_folder(version), ignore_errors=True)
-
-    def _environment_folder(self, version: str) -> Path:
-        """Return the path of the environment with the release `version`, which need not exist."""
-        text = "\n".join([self.interpreter, *self._requirements(version)])
-        digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-        return self.cache / "releases" / f"{self.package}-{version}-{digest}"
-
-    def _requirements(self, version: str) -> list[str]:
-        """Return the requirements (PEP 508) of the environment with the release `version`.
+    def _requirements(self, release: str) -> list[str]:
+        """Return the requirements (PEP 508) of the environment with the release `release`.
 
         An environment also needs JAX in a version that fits, unless the user pins JAX.
         """
-        requirements = [f"{self.package}=={version}", *self.pinned_requirements]
+        requirements = [f"{self.package}=={release}", *self.pinned_requirements]
         if "jax" in {Requirement(pin).name for pin in self.pinned_requirements}:
             return requirements
         if self.package.startswith("jax-"):
-            return [*requirements, f"jax=={version}"]
+            return [*requirements, f"jax=={release}"]
         return [*requirements, "jax"] if self.package in ("jaxlib", "libtpu") else requirements
-
-    def _reproducing_command(self, last_good: str, first_bad: str) -> str:
-        """Return a command line that compares both releases of the answer, to show the problem."""
-        framework = self.sessions.framework
-        words = ["busbw", "run", f"--frameworks={framework}", *self.sessions.options]
-        words.append(self._build_python_option(first_bad))
-        if self.sessions.is_compiling:
-            words.append(f"--baselines={self.sessions.baselines_folder}")
-        else:
-            words.append(f"--against={framework}={self._build_environment(last_good)}")
-        return shlex.join(words)
 
     def _answer_sentence(
         self, last_good: str, untestable: Sequence[str], first_bad: str, criterion: Criterion

@@ -19,7 +19,7 @@ from packaging.version import Version
 from busbw.cli import Subparsers, add_command, command_error, print_progress
 from busbw.extensions.bisect.bisection import Bisection, Progress, releases_between
 from busbw.extensions.bisect.flags import NO_EFFECT, read_flags, try_flags
-from busbw.extensions.bisect.sessions import SessionError, SessionRunner
+from busbw.extensions.bisect.sessions import SessionRunner
 from busbw.extensions.stacks.environments import StackError
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.words import plural
@@ -51,15 +51,15 @@ def add_to(commands: Subparsers) -> None:
     )
     add = parser.add_argument
     packages = "jaxlib, libtpu, tensorflow or jax-cuda13-pjrt"
-    add("package", nargs="?", metavar="PACKAGE", help=f"Package to bisect, such as {packages}")
+    subject = parser.add_mutually_exclusive_group(required=True)
+    subject.add_argument(
+        "package", nargs="?", metavar="PACKAGE", help=f"Package to bisect, such as {packages}"
+    )
+    subject.add_argument(
+        "--flags", type=Path, metavar="FILE", help="Test each flag in FILE instead of releases"
+    )
     add("--good", type=Version, metavar="VERSION", help="Release without the problem")
     add("--bad", type=Version, metavar="VERSION", help="Release with the problem")
-    add("--flags", type=Path, metavar="FILE", help="Test each flag in FILE instead of releases")
-    add(
-        "--fixed",
-        action="store_true",
-        help="Find the release that fixed the problem: --good is later than --bad",
-    )
     add(
         "--with",
         dest="pins",
@@ -75,43 +75,29 @@ def add_to(commands: Subparsers) -> None:
         help="Measure with this framework. Default: tensorflow for packages of TensorFlow, else "
         "jax",
     )
-    add(
-        "--state",
-        type=Path,
-        metavar="FILE",
-        help="Keep the progress in FILE. Default: a file in the cache, named by the command line",
-    )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Test flags (--flags) or bisect releases, as `options` request; return the exit code."""
-    _exit_at_signals()
-    with command_error(StackError, SessionError):
+    """Test flags (--flags) or bisect releases, as `options` request; return the exit code.
+
+    SIGTERM and SIGHUP raise KeyboardInterrupt, so that unfinished work is removed.
+    """
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # Under nohup SIGHUP is ignored, and must stay ignored.
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
+    with command_error(StackError):
         if options.flags is not None:
             return _try_flags(options)
         return _make_bisection(options).run()
 
 
-def _exit_at_signals() -> None:
-    """Raise SystemExit at SIGTERM and SIGHUP, so that unfinished work is removed."""
-
-    def exit_process(number: int, frame: object) -> None:
-        raise SystemExit(128 + number)
-
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        # Under nohup SIGHUP is ignored, and must stay ignored.
-        if signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, exit_process)
-
-
 def _try_flags(options: argparse.Namespace) -> int:
     """Print the effect of each flag; return the exit code, which is 1 if a flag has an effect.
 
-    Raises UsageError if `options` also name releases, or if the file of flags cannot be read, and
-    SessionError if the session without flags has no verdict.
+    Raises UsageError if the file of flags cannot be read, and StackError if the session without
+    flags has no verdict.
     """
-    if options.package or options.good or options.bad:
-        raise UsageError("--flags: expected no PACKAGE, --good or --bad")
     flags, code = read_flags(options.flags), 0
     with tempfile.TemporaryDirectory(prefix="busbw-bisect.") as baselines:
         for words in try_flags(_make_session_runner(options, Path(baselines)), flags):
@@ -124,41 +110,32 @@ def _make_bisection(options: argparse.Namespace) -> Bisection:
     """Return the bisection that the options of the command describe.
 
     Raises UsageError if an option is missing or wrong, or if the file with the progress cannot be
-    read or belongs to another command. Raises StackError if uv cannot list the releases of the
-    package.
+    read. Raises StackError if uv cannot list the releases of the package.
     """
     package, good, bad = options.package, options.good, options.bad
-    if not (package and good and bad):
-        raise UsageError(
-            "expected PACKAGE, such as jaxlib, with --good and --bad, or --flags=FILE; and OPTIONS "
-            "after --"
-        )
-    first, last = (bad, good) if options.fixed else (good, bad)
-    releases = releases_between(package, first, last, options.python)
-    with as_usage_error(ValueError):
-        cache = cache_folder()
-    print_progress(f"environments are kept in {cache / 'releases'}")
+    if good is None or bad is None or good == bad:
+        raise UsageError("expected two different releases, --good=VERSION and --bad=VERSION")
+    releases = releases_between(package, min(good, bad), max(good, bad), options.python)
     # The words of the command line that determine the result. An earlier run of the same words is
     # continued.
     words = (package, *map(str, (good, bad)), *options.pins, options.python, "--", *options.passed)
     name = hashlib.sha256("\0".join(words).encode()).hexdigest()[:16]
-    state = options.state or cache / "bisect" / f"{name}.json"
+    with as_usage_error(ValueError):
+        folder = cache_folder() / "bisect" / name
     bisection = Bisection(
         package=package,
-        releases=releases[::-1] if options.fixed else releases,
-        is_fixed=options.fixed,
-        sessions=_make_session_runner(options, state.with_suffix(".baselines")),
-        state=state,
+        releases=releases if good < bad else releases[::-1],
+        is_fixed=good > bad,
+        sessions=_make_session_runner(options, folder / "baselines"),
+        folder=folder,
         progress=Progress(command=words),
-        cache=cache,
         pinned_requirements=options.pins,
         interpreter=options.python,
     )
     bisection.sessions.baselines_folder.mkdir(parents=True, exist_ok=True)
     bisection.read_progress()
-    if bisection.progress.tested:
-        tested = plural(len(bisection.progress.tested), "release")
-        print_progress(f"continues with {tested} of {state}")
+    tested = plural(len(bisection.progress.tested), "release")
+    print_progress(f"{tested} tested so far; environments and progress are kept in {folder}")
     return bisection
 
 

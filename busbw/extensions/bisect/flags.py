@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from busbw import storage
-from busbw.extensions.bisect.sessions import FAILURES, SessionError, SessionResult, SessionRunner
+from busbw.extensions.bisect.sessions import FAILURES, SessionResult, SessionRunner
+from busbw.extensions.stacks.environments import StackError
 from busbw.model.words import DeviceClass, Outcome
-from busbw.session.option import UsageError
+from busbw.session.option import UsageError, as_usage_error
 
 # The beginnings of options that select a TPU, or the topology of a TPU. Such a topology has the
 # name of its chip, such as v5e or tpu7x.
@@ -35,10 +37,8 @@ def read_flags(path: Path) -> tuple[str, ...]:
     line is a comment. Raises UsageError if the file cannot be read, or contains no flag or a word
     that is not a flag.
     """
-    try:
+    with as_usage_error(ValueError, where=f"{path}: "):
         text = storage.read(path).decode()
-    except (storage.InputError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: {error}") from error
     flags = [word for line in text.splitlines() for word in line.partition("#")[0].split()]
     invalid = [word for word in flags if not word.startswith("--")]
     if invalid or not flags:
@@ -54,7 +54,7 @@ def try_flags(
 ) -> Iterator[tuple[str, str, str]]:
     """Yield the effect of all flags together, if `flags` has several, and then of each flag.
 
-    A session is run for each effect when the effect is requested. Raises SessionError if programs
+    A session is run for each effect when the effect is requested. Raises StackError if programs
     are compared and the session without flags has no verdict.
 
     Yields:
@@ -66,7 +66,7 @@ def try_flags(
     """
     if session_runner.is_compiling:
         session_runner.begin_subject("without flags")
-        session_runner.run_alone()
+        session_runner.run_alone(sys.executable)
     # On a TPU all flags are for libtpu, which compiles for TPUs.
     on_tpu = any(
         option.lower().startswith(_TPU_OPTION_PREFIXES) for option in session_runner.options
@@ -81,7 +81,7 @@ def try_flags(
             variables[name] = f"{variables.get(name, '')} {flag}".strip()
         try:
             yield text, *_effect_of_session(session_runner.run_with_variables(variables))
-        except SessionError as error:
+        except StackError as error:
             yield text, "refused", str(error)
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import enum
 import math
 import os
-import statistics
 import sys
 import tempfile
 import time
@@ -19,9 +18,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from busbw import storage, wire
+from busbw import storage
 from busbw.cli import print_progress
-from busbw.extensions.stacks.environments import run_until
+from busbw.extensions.stacks.environments import StackError, run_command
 from busbw.judge.paired import pair_launches
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome, plural
@@ -35,10 +34,6 @@ _PROBLEM_BY_OUTCOME = {Outcome.REGRESSED: "slow", Outcome.CHANGED: "changed"}
 # The probability that a test calls a good release bad, or a bad release good. A bisection tests
 # about eight releases, and its answer should be wrong with a probability of at most 1 %.
 ERROR_RISK = 0.01 / 8
-# A session counts as hung after this multiple of the longest session so far, because a release may
-# be several times slower than the good release. The deadline is at least an hour, because a session
-# may wait half an hour for another session on the machine (--device-wait).
-_LEAST_DEADLINE_S, _DEADLINE_MULTIPLE = 3600.0, 10
 # The most sessions in which the time of a release is measured.
 _MAX_TIMING_SESSIONS = 12
 # The rate of a failure is known well enough after this number of failures. If the failure is rare,
@@ -105,8 +100,7 @@ class Criterion:
         If a release has the failure, at least half as often as the bad release, so many launches
         all succeed with a probability of at most ERROR_RISK.
         """
-        rate = min(0.999, self.rate / 2)
-        return math.ceil(math.log(ERROR_RISK) / math.log1p(-rate)) if self.rate < 1 else 1
+        return math.ceil(math.log(ERROR_RISK) / math.log1p(-self.rate / 2)) if self.rate < 1 else 1
 
     def status_of_times(self, log_ratios: Sequence[float]) -> Status | None:
         """Return the status of a release by its times: GOOD, BAD, or None if undecided.
@@ -122,42 +116,26 @@ class Criterion:
             return Status.BAD
         return Status.GOOD if mean.upper_bound(ERROR_RISK) < limit_log_ratio else None
 
-    def status_of_session(self, result: SessionResult) -> Status | None:
-        """Return the status of a release by the verdicts of a session on the criterion's cases.
+    def judge_session(self, result: SessionResult) -> tuple[Status, str]:
+        """Return the status of a release by a session, and the headline of the case that decides.
 
-        `result` is the result of that session. The first of these rules that applies decides:
+        `result` is the result of the session. The first of these rules that applies decides:
 
-        - BAD, if a case has the problem.
-        - UNTESTABLE, if a case is missing, is skipped, is not comparable, or fails in another way.
-        - None (undecided), if a case is NOISY and the problem is not a failure.
+        - BAD, if a case of the criterion has the problem.
+        - UNTESTABLE, if such a case is skipped, is not comparable, or fails in another way, or if
+          the session lacks such a case.
         - GOOD otherwise.
         """
-        verdicts = self.relevant_verdicts(result)
-        if any(_problem_text(verdict) == self.problem for verdict in verdicts):
-            return Status.BAD
-        outcomes = {verdict.outcome for verdict in verdicts}
-        if len(verdicts) < len(self.cases) or outcomes.intersection((*FAILURES, *_UNDECIDABLE)):
-            return Status.UNTESTABLE
-        return None if Outcome.NOISY in outcomes and not self.is_failure else Status.GOOD
-
-    def relevant_verdicts(self, result: SessionResult) -> list[Verdict]:
-        """Return the verdicts of a session on the cases of the criterion."""
-        return [result.verdicts[case] for case in self.cases if case in result.verdicts]
-
-    def headline_of_session(self, result: SessionResult) -> str:
-        """Return the headline of the case that decides `status_of_session`.
-
-        This is the first case with the problem, or else the first undecidable case, or else the
-        first case. If the session has none of the criterion's cases, the text says so.
-        """
-        verdicts = sorted(
-            self.relevant_verdicts(result),
-            key=lambda verdict: (
-                _problem_text(verdict) != self.problem,
-                verdict.outcome not in (*FAILURES, *_UNDECIDABLE),
-            ),
-        )
-        return verdicts[0].headline() if verdicts else "the session has no such case"
+        verdicts = [result.verdicts[case] for case in self.cases if case in result.verdicts]
+        for verdict in verdicts:
+            if _problem_text(verdict) == self.problem:
+                return Status.BAD, verdict.headline()
+        for verdict in verdicts:
+            if verdict.outcome in (*FAILURES, *_UNDECIDABLE):
+                return Status.UNTESTABLE, verdict.headline()
+        if len(verdicts) < len(self.cases):
+            return Status.UNTESTABLE, "the session lacks a case of the criterion"
+        return Status.GOOD, verdicts[0].headline()
 
 
 def find_criterion(good_result: SessionResult, bad_result: SessionResult) -> Criterion | None:
@@ -191,21 +169,13 @@ def _problem_text(verdict: Verdict) -> str:
     return kind.replace("_", " ").lower()
 
 
-class SessionError(Exception):
-    """The error of a session that ended without a verdict, or whose results cannot be read.
-
-    The message is the last line of the session's output that has an error, or else the last line.
-    If the results cannot be read, the message is the reason.
-    """
-
-
 @dataclass(kw_only=True)
 class SessionRunner:
     """A runner of sessions (`busbw run`) that test releases of a package or compiler flags.
 
-    In all methods `stack_options` are options that select the environment of the tested release,
-    such as ``--python=jax=PATH``, `good_python` is the path of the interpreter in the environment
-    of the good release, and SessionError is raised if a session has no verdict.
+    In all methods `python` is the path of the interpreter in the environment of the tested release,
+    `good_python` is the path of the interpreter in the environment of the good release, and
+    StackError is raised if a session has no verdict.
 
     Attributes:
         framework: The framework to measure or to compile for.
@@ -215,7 +185,6 @@ class SessionRunner:
             the good release. Otherwise sessions measure times.
         subject: The release or the flags that the present sessions test, for lines of progress.
         session_count: The number of sessions of the subject so far.
-        longest_session_s: The duration of the longest session of all subjects, in seconds.
 
     """
 
@@ -225,37 +194,45 @@ class SessionRunner:
     is_compiling: bool
     subject: str = ""
     session_count: int = 0
-    longest_session_s: float = 0.0
 
     def begin_subject(self, subject: str) -> None:
         """Print the release or the flags to test next, and count the sessions from 1 again."""
         print_progress(subject)
         self.subject, self.session_count = subject, 0
 
-    def run_alone(self, *stack_options: str) -> SessionResult:
+    def run_alone(self, python: str) -> SessionResult:
         """Run a session with a single release; store the compiled programs if `is_compiling`.
 
-        Raises SessionError if the session has no verdict.
+        Raises StackError if the session has no verdict.
         """
         return self._run_session(
-            *stack_options, *(("--update-baselines",) if self.is_compiling else ())
+            f"--python={self.framework}={python}",
+            *(("--update-baselines",) if self.is_compiling else ()),
         )
 
-    def run_against(self, good_python: str, *stack_options: str) -> SessionResult:
+    def options_against(self, good_python: str, python: str) -> tuple[str, str]:
+        """Return the options of `busbw run` that compare a release with the good release.
+
+        With these options a session measures both releases alternately or, if `is_compiling`,
+        compares the programs of the release with the stored programs of the good release.
+        """
+        reference = f"--against={self.framework}={good_python}"
+        if self.is_compiling:
+            reference = f"--baselines={self.baselines_folder}"
+        return f"--python={self.framework}={python}", reference
+
+    def run_against(self, good_python: str, python: str) -> SessionResult:
         """Run a session that compares a release with the good release.
 
-        The session measures both releases alternately or, if `is_compiling`, compares the programs
-        of the release with the stored programs. `good_python` is the path of the interpreter with
-        the good release. Raises SessionError if the session has no verdict.
+        Raises StackError if the session has no verdict.
         """
-        against = () if self.is_compiling else (f"--against={self.framework}={good_python}",)
-        return self._run_session(*stack_options, *against)
+        return self._run_session(*self.options_against(good_python, python))
 
     def run_with_variables(self, variables: Mapping[str, str]) -> SessionResult:
         """Run a session that shows the effect of environment variables, given by name.
 
         The session measures alternately with and without the variables or, if `is_compiling`,
-        compares the programs with the stored programs. Raises SessionError if the session has no
+        compares the programs with the stored programs. Raises StackError if the session has no
         verdict.
         """
         if self.is_compiling:
@@ -263,26 +240,21 @@ class SessionRunner:
         return self._run_session(*(f"--try-env={name}={text}" for name, text in variables.items()))
 
     def decide_status(
-        self, criterion: Criterion, good_python: str, *stack_options: str
+        self, criterion: Criterion, good_python: str, python: str
     ) -> tuple[Status, str]:
         """Run sessions until the status of a release is clear; return the status and its reason.
 
-        A release is UNTESTABLE if a session has no verdict, or if the status does not become clear.
+        A release is UNTESTABLE if the status does not become clear. Raises StackError if a session
+        has no verdict.
         """
-        try:
-            if criterion.is_failure and not self.is_compiling:
-                return self._decide_failure(criterion, *stack_options)
-            if criterion.problem == "slow":
-                return self._decide_by_times(criterion, good_python, *stack_options)
-            result = self.run_against(good_python, *stack_options)
-            return criterion.status_of_session(
-                result
-            ) or Status.UNTESTABLE, criterion.headline_of_session(result)
-        except SessionError as error:
-            return Status.UNTESTABLE, str(error)
+        if criterion.is_failure and not self.is_compiling:
+            return self._decide_failure(criterion, python)
+        if criterion.problem == "slow":
+            return self._decide_by_times(criterion, good_python, python)
+        return criterion.judge_session(self.run_against(good_python, python))
 
     def _decide_by_times(
-        self, criterion: Criterion, good_python: str, *stack_options: str
+        self, criterion: Criterion, good_python: str, python: str
     ) -> tuple[Status, str]:
         """Run sessions until the times show whether a release is good or bad.
 
@@ -291,17 +263,19 @@ class SessionRunner:
         """
         log_ratios: list[float] = []
         for _ in range(_MAX_TIMING_SESSIONS):
-            result = self.run_against(good_python, *stack_options)
-            if criterion.status_of_session(result) is Status.UNTESTABLE:
-                return Status.UNTESTABLE, criterion.headline_of_session(result)
+            result = self.run_against(good_python, python)
+            status, headline = criterion.judge_session(result)
+            if status is Status.UNTESTABLE:
+                return status, headline
             log_ratios += result.log_ratios.get(criterion.cases[0], ())
-            status = criterion.status_of_times(log_ratios)
-            if status is not None:
-                ratio = math.exp(statistics.fmean(log_ratios))
-                return status, f"{ratio:.3f} x in {plural(len(log_ratios), 'pair')} of launches"
+            decided_status = criterion.status_of_times(log_ratios)
+            if decided_status is not None:
+                ratio = math.exp(estimate_mean(log_ratios).mean)
+                pairs = plural(len(log_ratios), "pair")
+                return decided_status, f"{ratio:.3f} x in {pairs} of launches"
         return Status.UNTESTABLE, f"undecided by {plural(len(log_ratios), 'pair')} of launches"
 
-    def _decide_failure(self, criterion: Criterion, *stack_options: str) -> tuple[Status, str]:
+    def _decide_failure(self, criterion: Criterion, python: str) -> tuple[Status, str]:
         """Run sessions of a release until the release fails, or until enough launches succeed.
 
         Returns the status of the release and its reason. The status is UNTESTABLE as soon as a
@@ -309,14 +283,13 @@ class SessionRunner:
         """
         launches = 0
         while True:
-            result = self.run_alone(*stack_options)
-            status = criterion.status_of_session(result)
+            result = self.run_alone(python)
+            status, headline = criterion.judge_session(result)
             launches += max(1, result.launch_count)
             if status is not Status.GOOD or launches >= criterion.needed_launch_count:
-                reason = f"{criterion.headline_of_session(result)}; {plural(launches, 'launch')}"
-                return status or Status.UNTESTABLE, reason
+                return status, f"{headline}; {plural(launches, 'launch')}"
 
-    def with_measured_failure_rate(self, criterion: Criterion, *stack_options: str) -> Criterion:
+    def with_measured_failure_rate(self, criterion: Criterion, python: str) -> Criterion:
         """Run sessions of the bad release, and return the criterion with the rate of failures.
 
         The rate is the fraction of launches that fail, in any way, in the case with the most
@@ -324,14 +297,14 @@ class SessionRunner:
         """
         failed = launches = 0
         while failed < _ENOUGH_FAILURES and launches < _MAX_LAUNCHES:
-            result = self.run_alone(*stack_options)
+            result = self.run_alone(python)
             failed += result.failed_launch_count
             launches += max(1, result.launch_count)
         # The release failed before these sessions, so its rate is not 0.
         return replace(criterion, rate=max(1, failed) / launches)
 
     def with_measured_time_ratio(
-        self, criterion: Criterion, good_python: str, *stack_options: str
+        self, criterion: Criterion, good_python: str, python: str
     ) -> Criterion:
         """Measure the bad and the good release, and return the criterion with the ratio of times.
 
@@ -340,7 +313,7 @@ class SessionRunner:
         """
         log_ratios: list[float] = []
         for _ in range(_MAX_TIMING_SESSIONS):
-            result = self.run_against(good_python, *stack_options)
+            result = self.run_against(good_python, python)
             log_ratios += result.log_ratios.get(criterion.cases[0], ())
             if len(log_ratios) > 1:
                 mean = estimate_mean(log_ratios)
@@ -350,38 +323,31 @@ class SessionRunner:
         return criterion
 
     def _run_session(
-        self, *session_options: str, environment: Mapping[str, str] | None = None
+        self, *session_options: str, environment: Mapping[str, str] = os.environ
     ) -> SessionResult:
         """Run a session with additional `session_options`, and return its result.
 
-        `environment` has the environment variables of the session by name; None means the variables
-        of this process. Prints a line with the duration of the session. Raises SessionError if the
-        session has no verdict, and if the session is killed because it does not end.
+        `environment` has the environment variables of the session by name. Prints a line with the
+        duration of the session. Raises StackError if the session has no verdict, which is the case
+        if the session is killed because it does not end.
         """
-        deadline_s = max(_LEAST_DEADLINE_S, _DEADLINE_MULTIPLE * self.longest_session_s)
         begin_s = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="busbw-bisect.") as folder:
             path = Path(folder, "results.json")
-            command = [sys.executable, "-m", "busbw", "run", f"--frameworks={self.framework}"]
-            command += [f"--results={path}", f"--baselines={self.baselines_folder}"]
-            command += ["-p", "no:cacheprovider", *session_options, *self.options]
-            done = run_until(deadline_s, command, environment=environment or os.environ)
-            elapsed_s = time.monotonic() - begin_s
-            self.session_count += 1
-            print_progress(f"{self.subject}: session {self.session_count}: {elapsed_s:.1f} s")
-            # Only the exit codes 0 and 1 are those of a session with a verdict.
-            if done.returncode not in (0, 1) or not path.exists():
-                lines = [
-                    line.strip()
-                    for line in (done.stdout + done.stderr).splitlines()
-                    if line.strip()
-                ]
-                errors = [line for line in lines if line.startswith("ERROR")]
-                raise SessionError((errors or lines or ["the session printed nothing"])[-1])
-            with storage.reraise_as(SessionError, wire.WireError, storage.InputError):
+            command = [
+                *(sys.executable, "-m", "busbw", "run", f"--frameworks={self.framework}"),
+                *(f"--results={path}", f"--baselines={self.baselines_folder}"),
+                *("-p", "no:cacheprovider", *session_options, *self.options),
+            ]
+            try:
+                # Only the exit codes 0 and 1 are those of a session with a verdict.
+                run_command(command, environment=environment, exit_codes=(0, 1))
+            finally:
+                self.session_count += 1
+                duration_s = time.monotonic() - begin_s
+                print_progress(f"{self.subject}: session {self.session_count}: {duration_s:.1f} s")
+            with storage.reraise_as(StackError, ValueError, where="the results of the session: "):
                 results = read_results(storage.read(path))
-        # The duration of a killed session is left out, so that it does not raise later deadlines.
-        self.longest_session_s = max(self.longest_session_s, elapsed_s)
         verdicts = {verdict.spec.id: verdict for verdict in results.verdicts}
         if not isinstance(results, Results):
             return SessionResult(verdicts=verdicts)

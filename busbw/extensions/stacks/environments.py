@@ -16,7 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
 
@@ -28,14 +28,18 @@ from busbw.driver.local import start_child
 
 # The options with which `resolve_requirements` returns the text of a lock in the format of PEP 751.
 PYLOCK_OPTIONS = ("--format=pylock.toml", "--generate-hashes")
-# The time after which a command counts as hung. uv may download gigabytes of CUDA's libraries.
-COMMAND_DEADLINE_S = 3600.0
+# The time after which a command counts as hung. uv may download gigabytes of CUDA's libraries. A
+# session may wait half an hour for another session on the machine (--device-wait).
+COMMAND_DEADLINE_S = 7200.0
 # The time that an interrupted or hung command has to remove its files.
 GRACE_S = 10.0
 
 
 class StackError(ValueError):
-    """The error of a stack that cannot be locked, read or built; the message has the reason."""
+    """The error of a stack that cannot be locked, read, built or measured.
+
+    The message has the reason.
+    """
 
 
 def run_uv(*arguments: str | Path, text: str = "") -> str:
@@ -51,53 +55,37 @@ def run_uv(*arguments: str | Path, text: str = "") -> str:
     return run_command([program, *map(str, arguments)], text)
 
 
-def run_command(command: Sequence[str], text: str = "") -> str:
-    """Run `command` with the standard input `text`, and return the standard output.
-
-    The command is killed if this process ends. Raises StackError, with the end of the command's
-    standard error, if the command ends with another exit code than 0, or does not end within
-    COMMAND_DEADLINE_S.
-    """
-    done = run_until(COMMAND_DEADLINE_S, command, text)
-    if done.returncode != 0:
-        words = wire.escape_unprintable(" ".join(done.stderr.split()))[-600:]
-        raise StackError(f"{Path(command[0]).name}: {words or f'exit code {done.returncode}'}")
-    return done.stdout
-
-
-def run_until(
-    deadline_s: float,
+def run_command(
     command: Sequence[str],
     text: str = "",
     environment: Mapping[str, str] = os.environ,
-) -> subprocess.CompletedProcess[str]:
-    """Run a command, and return its exit code, standard output and standard error.
+    exit_codes: Collection[int] = (0,),
+) -> str:
+    """Run a command, and return its standard output.
 
-    If this process is interrupted, or if the command does not end within the deadline, the command
-    gets SIGTERM, and GRACE_S seconds to remove its files. Then the command is killed with all
-    processes of its group. If this process is killed, the command is killed, too.
+    If this process is interrupted, or if the command does not end within COMMAND_DEADLINE_S, the
+    command gets SIGTERM, and GRACE_S seconds to remove its files. Then the command is killed with
+    all processes of its group. If this process is killed, the command is killed, too.
 
     Args:
-        deadline_s: The time in seconds that the command may take.
         command: The program and its arguments.
         text: The standard input of the command.
         environment: All environment variables of the command.
+        exit_codes: The exit codes of a command that succeeded.
 
-    Returns:
-        The completed process. If the command did not end within the deadline, the exit code is that
-        of a killed process, and the standard error is a sentence that says so.
+    Raises:
+        StackError: The command ended with another exit code, or did not end in time. The message
+            has the end of the standard error or, if this is empty, of the standard output.
 
     """
     with start_child(command, (subprocess.PIPE,) * 3, environment) as process:
         try:
-            outputs = process.communicate(text.encode(), deadline_s)
-        except subprocess.TimeoutExpired:
-            return subprocess.CompletedProcess(
-                command,
-                -signal.SIGKILL,
-                stdout="",
-                stderr=f"the process did not end within {deadline_s:.0f} s and was killed",
-            )
+            output, errors = process.communicate(text.encode(), COMMAND_DEADLINE_S)
+        except subprocess.TimeoutExpired as error:
+            raise StackError(
+                f"{Path(command[0]).name}: "
+                f"did not end within {COMMAND_DEADLINE_S:.0f} s and was killed"
+            ) from error
         finally:
             process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -105,9 +93,14 @@ def run_until(
             # A process that the command started may still run, also if the command has ended.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-    return subprocess.CompletedProcess(
-        command, process.returncode, *(output.decode(errors="replace") for output in outputs)
-    )
+    if process.returncode not in exit_codes:
+        words = wire.escape_unprintable(
+            " ".join((errors or output).decode(errors="replace").split())
+        )
+        raise StackError(
+            f"{Path(command[0]).name}: {words[-600:] or f'exit code {process.returncode}'}"
+        )
+    return output.decode(errors="replace")
 
 
 def resolve_requirements(requirements: Iterable[str], python: str, *options: str) -> str:
@@ -165,13 +158,12 @@ def build_once(folder: Path, build: Callable[[Path], object]) -> None:
     `build` is called with the path of a new folder, which `build` must make. The new folder is then
     renamed to `folder`. If another process is building in the same parent folder, this function
     waits until the other process has finished. Raises StackError if the folder cannot be written,
-    or if the other process builds for more than an hour.
+    or if the other process does not end within COMMAND_DEADLINE_S.
     """
     new, where = folder.with_name(f"{folder.name}.new"), f"{folder} cannot be built: "
     with (
         storage.reraise_as(StackError, OSError, storage.LockedError, where=where),
-        # The other process may have to download gigabytes of CUDA's libraries.
-        storage.lock_folder(folder.parent, wait_s=3600.0),
+        storage.lock_folder(folder.parent, wait_s=COMMAND_DEADLINE_S),
         contextlib.ExitStack() as undo,
     ):
         undo.callback(shutil.rmtree, new, ignore_errors=True)

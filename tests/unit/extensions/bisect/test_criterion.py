@@ -82,12 +82,7 @@ def test_a_release_that_fails_in_another_way_than_the_bad_release_is_untestable(
     verdict: Verdict, status: Status
 ) -> None:
     criterion = Criterion(cases=(_verdict(Outcome.PASS).spec.id,), problem="wrong result")
-    assert criterion.status_of_session(_result(verdict)) is status
-
-
-def test_a_release_is_neither_good_nor_bad_if_its_case_is_noisy() -> None:
-    criterion = Criterion(cases=(_verdict(Outcome.PASS).spec.id,), problem="slow")
-    assert criterion.status_of_session(_result(_verdict(Outcome.NOISY))) is None
+    assert criterion.judge_session(_result(verdict))[0] is status
 
 
 @pytest.mark.parametrize(("loss", "noise"), [(0.3, 0.04), (0.1, 0.04), (0.05, 0.007)])
@@ -134,9 +129,10 @@ def test_at_most_one_of_800_releases_with_noisy_times_gets_the_wrong_status(leve
 def test_a_failure_that_does_not_occur_again_has_a_rate_above_0(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(SessionRunner, "run_alone", lambda runner, *options: PASSES)
+    monkeypatch.setattr(SessionRunner, "run_alone", lambda runner, python: PASSES)
     criterion = Criterion(cases=("x",), problem="failed")
-    measured = SessionRunner.with_measured_failure_rate(object.__new__(SessionRunner), criterion)
+    runner = object.__new__(SessionRunner)
+    measured = SessionRunner.with_measured_failure_rate(runner, criterion, "python")
     assert 100 < measured.needed_launch_count < 10_000
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from busbw.extensions.bisect.flags import read_flags, try_flags
-from busbw.extensions.bisect.sessions import SessionError, SessionResult, SessionRunner
+from busbw.extensions.bisect.sessions import SessionResult, SessionRunner
+from busbw.extensions.stacks.environments import StackError
 from busbw.model.case import CaseSpec
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome
@@ -23,7 +24,7 @@ class Scripted(SessionRunner):
         )
         self.outcomes, self.variables = outcomes, list[Mapping[str, str]]()
 
-    def run_alone(self, *options: str) -> SessionResult:
+    def run_alone(self, python: str) -> SessionResult:
         self.variables.append({})
         return SessionResult(verdicts={})
 
@@ -31,7 +32,7 @@ class Scripted(SessionRunner):
         self.variables.append(variables)
         outcome = self.outcomes.get(" ".join(variables.values()), Outcome.PASS)
         if not isinstance(outcome, Outcome):
-            raise SessionError(outcome)
+            raise StackError(outcome)
         spec = CaseSpec(framework="fake", payload_bytes=1024)
         verdict = Verdict(spec=spec, outcome=outcome, failed=False, text="so")
         return SessionResult(verdicts={spec.id: verdict})

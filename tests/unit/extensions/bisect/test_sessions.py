@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,9 @@ import pytest
 
 from busbw.extensions.bisect import sessions
 from busbw.extensions.bisect.bisection import Bisection, Progress
-from busbw.extensions.bisect.sessions import Criterion, SessionError, SessionRunner, Status
+from busbw.extensions.bisect.sessions import Criterion, SessionRunner, Status
 from busbw.extensions.stacks import environments
+from busbw.extensions.stacks.environments import StackError
 
 SLOW = Criterion(cases=("x",), problem="slow", ratio=2.0)
 # A program that starts another process, and then stops, as after Ctrl+Z.
@@ -30,6 +30,19 @@ os.kill(os.getpid(), signal.SIGSTOP)
 
 def _runner(folder: Path) -> SessionRunner:
     return SessionRunner(framework="fake", options=(), baselines_folder=folder, is_compiling=False)
+
+
+def _bisection(folder: Path) -> Bisection:
+    return Bisection(
+        package="made-up",
+        releases=("1.0", "1.1", "1.2"),
+        is_fixed=False,
+        sessions=_runner(folder),
+        folder=folder / "bisection",
+        progress=Progress(command=()),
+        pinned_requirements=(),
+        interpreter="python",
+    )
 
 
 def _keeps_running(process_id: int) -> bool:
@@ -64,17 +77,19 @@ def _begin_deadlines_with(child: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_release_whose_session_is_stopped_is_untestable_and_its_processes_are_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sessions, "_LEAST_DEADLINE_S", 1.0)
+    monkeypatch.setattr(environments, "COMMAND_DEADLINE_S", 1.0)
     monkeypatch.setattr(environments, "GRACE_S", 0.1)
+    monkeypatch.setattr(Bisection, "_build_environment", lambda bisection, release: "python")
     # A session is `python -m busbw`, which prefers the package in the working directory.
     (tmp_path / "busbw").mkdir()
     (tmp_path / "busbw" / "__init__.py").touch()
     (tmp_path / "busbw" / "__main__.py").write_text(STOPPING_PROGRAM)
     monkeypatch.chdir(tmp_path)
     _begin_deadlines_with(tmp_path / "child", monkeypatch)
-    status, reason = _runner(tmp_path).decide_status(SLOW, "python")
-    assert status is Status.UNTESTABLE
-    assert reason == "the process did not end within 1 s and was killed"
+    bisection = _bisection(tmp_path)
+    assert bisection._test_release("1.1", SLOW) is Status.UNTESTABLE
+    (test,) = bisection.progress.tested
+    assert test.reason.endswith(": did not end within 1 s and was killed")
     assert not _keeps_running(int((tmp_path / "child").read_text()))
 
 
@@ -91,43 +106,11 @@ def test_a_release_is_untestable_if_the_command_that_builds_its_environment_is_s
     program.chmod(0o755)
     monkeypatch.setattr(shutil, "which", lambda name, path: str(program))
     _begin_deadlines_with(tmp_path / "child", monkeypatch)
-    bisection = Bisection(
-        package="made-up",
-        releases=("1.0", "1.1", "1.2"),
-        is_fixed=False,
-        sessions=_runner(tmp_path),
-        state=tmp_path / "state.json",
-        progress=Progress(command=()),
-        cache=tmp_path / "cache",
-        pinned_requirements=(),
-        interpreter="python",
-    )
+    bisection = _bisection(tmp_path)
     assert bisection._test_release("1.1", SLOW) is Status.UNTESTABLE
     (test,) = bisection.progress.tested
-    assert test.reason == "uv: the process did not end within 1 s and was killed"
+    assert test.reason == "uv: did not end within 1 s and was killed"
     assert not _keeps_running(int((tmp_path / "child").read_text()))
-
-
-def test_the_deadline_of_a_session_is_ten_times_the_longest_session_and_at_least_an_hour(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    deadlines_s = []
-
-    def run_until(
-        deadline_s: float, command: Sequence[str], environment: Mapping[str, str]
-    ) -> subprocess.CompletedProcess[str]:
-        deadlines_s.append(deadline_s)
-        return subprocess.CompletedProcess(command, 4, "", "")
-
-    monkeypatch.setattr(sessions, "run_until", run_until)
-    runner = _runner(tmp_path)
-    for longest_session_s in (0.0, 60.0, 600.0):
-        runner.longest_session_s = longest_session_s
-        with pytest.raises(SessionError):
-            runner.run_alone()
-    assert deadlines_s == [3600.0, 3600.0, 6000.0]
-    # A session without a verdict may have been killed at its deadline.
-    assert runner.longest_session_s == 600.0
 
 
 def test_each_session_prints_the_release_the_number_of_the_session_and_its_time(
@@ -135,17 +118,13 @@ def test_each_session_prints_the_release_the_number_of_the_session_and_its_time(
 ) -> None:
     times_s = iter([0.0, 12.5, 20.0, 20.2, 30.0, 31.0])
     monkeypatch.setattr(time, "monotonic", lambda: next(times_s))
-    monkeypatch.setattr(
-        sessions,
-        "run_until",
-        lambda deadline_s, command, environment: subprocess.CompletedProcess(command, 4, "", ""),
-    )
+    monkeypatch.setattr(sessions, "run_command", lambda command, **arguments: "")
     runner = _runner(tmp_path)
     for subject, count in (("jaxlib 0.7.0", 2), ("jaxlib 0.7.1", 1)):
         runner.begin_subject(subject)
         for _ in range(count):
-            with pytest.raises(SessionError):
-                runner.run_alone()
+            with pytest.raises(StackError, match=r"^the results of the session: No such file"):
+                runner.run_alone("python")
     assert capsys.readouterr().err.splitlines() == [
         "busbw: jaxlib 0.7.0",
         "busbw: jaxlib 0.7.0: session 1: 12.5 s",
