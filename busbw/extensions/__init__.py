@@ -5,10 +5,10 @@ which are dictionaries. Each entry maps a name to a text ``"module:value"``, whe
 file of the extension. A module is imported only when its value is needed. The tables are
 
 - HOOKS: functions that the core calls by their names. `hosts_of` returns the hosts of a session.
-  `check_host` checks this host before devices are looked for. `build_references` and
-  `lock_references` build and lock reference stacks. `session_findings` returns the SessionVerdict
-  of a JudgedSession, perhaps with one more outcome or with more text. `tables` returns tables to
-  show below the tables of a session, and `notes` returns lines for the end of a session.
+  `check_host` checks this host before devices are looked for. `build_stack` and `lock_stack` build
+  and lock the reference stack of a framework. `session_findings` returns the SessionVerdict of a
+  MeasuredSession, perhaps with one more outcome or with more text. `tables` returns tables to show
+  below the tables of a session, and `notes` returns lines for the end of a session.
 - COMMANDS: modules of commands, by the name of the command.
 - OPTIONS: options of sessions, by their names.
 - MODES: functions of the Options that return a Mode (`busbw.session.run`) or None, by the name of

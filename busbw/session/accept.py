@@ -32,6 +32,7 @@ from busbw.model.words import Outcome, SessionOutcome, plural
 from busbw.report.session import ChangeRow, baseline_text, written_baseline_tables
 from busbw.stats.launches import launch_time_s
 
+from .machine import interpreter_of_framework, key_of_all_devices
 from .options import Options
 from .state import JudgedSession, MeasuredSession, TimedJob
 
@@ -124,8 +125,7 @@ def accept_times(judged_session: JudgedSession) -> JudgedSession:
             if options.prune_baselines
             else ()
         )
-    remedy = '--accept-regression "why" accepts it'
-    notes += [f"{refusal}; {remedy}" for refusal in refusals]
+    notes += [f'{refusal}; --accept-regression "why" accepts it' for refusal in refusals]
     tables = written_baseline_tables(map(_change_row, (*saved, *pruned)))
     verdict = judged_session.session_verdict
     losses = sum(row.is_over_budget for row in saved)
@@ -161,10 +161,21 @@ def _lock_stacks(
 
     Raises BaselineError or OSError if a lock cannot be written. The accepted times stay stored.
     """
-    frameworks = tuple(dict.fromkeys(times.measurement.case.framework for times in accepted_cases))
-    with lock_for_writing(measured_session.options.baselines):
-        for lock in extensions.load_functions("lock_references"):
-            judged_session = judged_session.with_notes(*lock(measured_session, frameworks))
+    frameworks = dict.fromkeys(times.measurement.case.framework for times in accepted_cases)
+    with lock_for_writing(judged_session.options.baselines):
+        for lock in extensions.load_functions("lock_stack"):
+            notes = [
+                lock(
+                    judged_session.options.baselines
+                    / key_of_all_devices(measured_session.machine.target, framework).folder,
+                    framework,
+                    interpreter_of_framework(judged_session.options, framework),
+                    measured_session.date,
+                    replaces_lock=judged_session.options.update_baselines == "all",
+                )
+                for framework in frameworks
+            ]
+            judged_session = judged_session.with_notes(*filter(None, notes))
     return judged_session
 
 

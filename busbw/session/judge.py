@@ -243,7 +243,8 @@ def judge_measured(measured_session: MeasuredSession) -> JudgedSession:
     )
     for verdict_with_finding in extensions.load_functions("session_findings"):
         judged_session = replace(
-            judged_session, session_verdict=verdict_with_finding(judged_session)
+            judged_session,
+            session_verdict=verdict_with_finding(measured_session, judged_session.session_verdict),
         )
     return judged_session
 

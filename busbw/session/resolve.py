@@ -43,8 +43,13 @@ from busbw.model.words import Outcome
 from busbw.storage import OutputError
 
 from .command_line import shipped_folder
-from .machine import add_reference_probes, make_environment
-from .option import UsageError, as_usage_error
+from .machine import (
+    add_reference_probes,
+    interpreter_of_framework,
+    key_of_all_devices,
+    make_environment,
+)
+from .option import UsageError, as_usage_error, cache_folder
 from .options import LockedStack, Options
 from .state import CollectedSession, Machine, MeasuredSession, TimedJob
 
@@ -145,9 +150,17 @@ def _build_locked_stacks(
     stack cannot be built, or if the extension that builds stacks is missing.
     """
     with as_usage_error(ValueError, where="--against=baseline: "):
-        for build in extensions.load_functions("build_references"):
-            stacks: Mapping[str, LockedStack] = build(options, target, frameworks, write_line)
-            return stacks
+        for build in extensions.load_functions("build_stack"):
+            return {
+                framework: build(
+                    options.baselines / key_of_all_devices(target, framework).folder,
+                    framework,
+                    interpreter_of_framework(options, framework),
+                    cache_folder(),
+                    write_line,
+                )
+                for framework in frameworks
+            }
         raise ValueError("expected the extension for stacks, which is not installed")
 
 

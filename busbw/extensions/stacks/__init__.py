@@ -8,7 +8,7 @@ files of their wheels.
 
 COMMANDS = {"stack": "reference"}
 HOOKS = {
-    "build_references": "reference:build_references",
-    "lock_references": "reference:lock_references",
+    "build_stack": "reference:build_stack",
+    "lock_stack": "reference:lock_stack",
     "session_findings": "reference:add_reference_judgements",
 }

@@ -20,7 +20,6 @@ from busbw import storage, wire
 from busbw.cli import Subparsers, add_command, command_error
 from busbw.driver.bundle import worker_hash
 from busbw.frameworks import FRAMEWORKS
-from busbw.grid import MeasuredDevices
 from busbw.history.files import HistoryError, SeriesKey, comparable_sessions, read_folder
 from busbw.judge.levels import EarlierSessions, find_losses, losses_text
 from busbw.judge.policy import Policy
@@ -30,10 +29,9 @@ from busbw.model.stored import StoredSession, merge_sessions
 from busbw.model.verdict import SessionVerdict
 from busbw.model.words import SessionOutcome, plural
 from busbw.session.judge import present_session_by_key
-from busbw.session.machine import interpreter_of_framework, key_of_all_devices
-from busbw.session.option import as_usage_error, cache_folder, parse_path
-from busbw.session.options import LockedStack, Options
-from busbw.session.state import JudgedSession, MeasuredSession
+from busbw.session.option import as_usage_error, parse_path
+from busbw.session.options import LockedStack
+from busbw.session.state import MeasuredSession
 
 from .environments import (
     PYLOCK_OPTIONS,
@@ -113,9 +111,9 @@ def read_lock(path: Path) -> StackLockMetadata:
     """
     where = f"expected a lock, which --update-baselines writes: {path}: "
     with storage.reraise_as(StackError, ValueError, TypeError, where=where):
-        text = storage.read(path).decode()
-        values = tomllib.loads(text).get("tool", {}).get("busbw", {})
-        digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+        content = storage.read(path)
+        values = tomllib.loads(content.decode()).get("tool", {}).get("busbw", {})
+        digest = hashlib.sha256(content).hexdigest()[:16]
         return wire.from_json(StackLockMetadata, {**values, "digest": digest}, "tool.busbw")
 
 
@@ -138,22 +136,19 @@ def build_stack(
 
     """
     path = folder / f"pylock.{framework}.toml"
-    with storage.reraise_as(StackError, StackError, where=f"{framework}: "):
-        stack = read_lock(path)
-        report(f"busbw reference: {framework} of {stack.date}, stack {stack.digest}")
-        built, minor_version = cache / "stacks" / stack.digest, stack.python.rpartition(".")[0]
-        version, _ = read_interpreter(python)
-        base = python if version.startswith(f"{minor_version}.") else minor_version
-        # uv may link files of its cache into environments. An edit of such a file in another
-        # environment would also change this stack, so the files are copied.
-        build_once(
-            built, lambda new: install_packages(new, path.read_text(), base, "--link-mode=copy")
-        )
-        with storage.reraise_as(StackError, StackError, where=f"delete {built} and try again: "):
-            _, installed = read_interpreter(f"{built}/bin/python")
-            records = {name: hash_of_files(package) for name, package in installed.items()}
-            if different := records.items() ^ stack.records.items():
-                raise StackError(f"{min(different)[0]} has other files than the locked package")
+    stack = read_lock(path)
+    report(f"busbw reference: {framework} of {stack.date}, stack {stack.digest}")
+    built, minor_version = cache / "stacks" / stack.digest, stack.python.rpartition(".")[0]
+    version, _ = read_interpreter(python)
+    base = python if version.startswith(f"{minor_version}.") else minor_version
+    # uv may link files of its cache into environments. An edit of such a file in another
+    # environment would also change this stack, so the files are copied.
+    build_once(built, lambda new: install_packages(new, path.read_text(), base, "--link-mode=copy"))
+    with storage.reraise_as(StackError, StackError, where=f"delete {built} and try again: "):
+        _, installed = read_interpreter(f"{built}/bin/python")
+        records = {name: hash_of_files(package) for name, package in installed.items()}
+        if different := records.items() ^ stack.records.items():
+            raise StackError(f"{min(different)[0]} has other files than the locked package")
     return LockedStack(python=f"{built}/bin/python", digest=stack.digest, flags=stack.flags)
 
 
@@ -187,8 +182,7 @@ def lock_stack(folder: Path, framework: str, python: str, date: str, *, replaces
     if before.startswith(text):
         return ""
     storage.write(path, f'{text}date = "{date}"\n')
-    packages = plural(text.count("[[packages]]"), "package")
-    return f"{framework}: its stack is the reference now, {packages} in {path}"
+    return f"{framework}: its stack is the reference now: {path}"
 
 
 def _lock_text_without_date(framework: str, python: str) -> str:
@@ -225,78 +219,24 @@ def _toml_lines(table: Mapping[str, str]) -> str:
     )
 
 
-def build_references(
-    options: Options,
-    target: MeasuredDevices,
-    frameworks: Sequence[str],
-    report: Callable[[str], None],
-) -> dict[str, LockedStack]:
-    """Build the locked stacks that are not built yet; return the locked stack of each framework.
-
-    Args:
-        options: The options of the session.
-        target: The devices. The locks are in the folder of the baselines of these devices.
-        frameworks: The names of the frameworks.
-        report: A function that is called with a sentence for each stack.
-
-    Returns:
-        The locked stacks, by framework.
-
-    Raises:
-        StackError: A stack has no lock or cannot be built.
-
-    """
-    return {
-        framework: build_stack(
-            options.baselines / key_of_all_devices(target, framework).folder,
-            framework,
-            interpreter_of_framework(options, framework),
-            cache_folder(),
-            report,
-        )
-        for framework in frameworks
-    }
-
-
-def lock_references(measured_session: MeasuredSession, frameworks: Sequence[str]) -> list[str]:
-    """Write the lock file of the present stack of each of `frameworks`, and return notes.
-
-    A lock file lists the exact packages of a stack, so that later sessions can install the stack
-    again as a reference. The notes are for the user. An existing lock file is replaced only after
-    --update-baselines=all. Raises OSError if a lock file cannot be written.
-    """
-    options, target = measured_session.options, measured_session.machine.target
-    notes = (
-        lock_stack(
-            options.baselines / key_of_all_devices(target, framework).folder,
-            framework,
-            interpreter_of_framework(options, framework),
-            measured_session.date,
-            replaces_lock=options.update_baselines == "all",
-        )
-        for framework in frameworks
-    )
-    return list(filter(None, notes))
-
-
-def add_reference_judgements(judged_session: JudgedSession) -> SessionVerdict:
-    """Return the session's verdict, with the judgement on the machine added.
+def add_reference_judgements(
+    measured_session: MeasuredSession, verdict: SessionVerdict
+) -> SessionVerdict:
+    """Return the session's `verdict`, with the judgement on the machine added.
 
     The verdicts on the cases judge the present stack, and the locked stacks judge the machine: if a
     locked stack is slower than in earlier sessions, the machine is slower, and the outcome
     MACHINE_SHIFT is added. The verdict is unchanged if the session measured no locked stack. Raises
     UsageError if the history cannot be read.
     """
-    measured_session, verdict = judged_session.observations, judged_session.session_verdict
-    if not isinstance(measured_session, MeasuredSession) or not measured_session.options.stacks:
-        return verdict
     options = measured_session.options
-    present = present_session_by_key(measured_session, measured_session.references)
-    for key, session in present.items():
-        with as_usage_error(HistoryError):
-            lines = read_folder(options.history / key.folder) if options.history else ()
-        for framework, stack in options.stacks.items():
-            series = SeriesKey(framework=framework, stack=stack.digest, is_reference=True)
+    for framework, stack in options.stacks.items():
+        series = SeriesKey(framework=framework, stack=stack.digest, is_reference=True)
+        for key, session in present_session_by_key(
+            measured_session, measured_session.references
+        ).items():
+            with as_usage_error(HistoryError):
+                lines = read_folder(options.history / key.folder) if options.history else ()
             # Sessions that other code of workers measured cannot be compared with this session.
             earlier = comparable_sessions(
                 (line for line in lines if line.worker == worker_hash()), series
@@ -333,10 +273,10 @@ def judge_reference(
         present.times_s, policy
     )
     losses = losses_text(find_losses(sessions, present, assessment))
-    shared, least = assessment.shared_parts.get(framework), policy.rule.min_shared_case_count
+    count, least = len(assessment.limits), policy.rule.min_shared_case_count
     text, is_slower = f"unknown from fewer than {least} cases of {framework}", bool(losses)
-    if shared is not None and len(assessment.limits) >= least:
-        text = slower_framework_text(framework, len(assessment.limits), shared)
+    if count >= least:
+        text = slower_framework_text(framework, count, assessment.shared_parts[framework])
         is_slower |= framework in assessment.slower_frameworks
     sessions_text = f"compared with {plural(len(sessions), 'earlier session')} in --history"
     return "; ".join(filter(None, (f"the machine: {text}, {sessions_text}", losses))), is_slower
