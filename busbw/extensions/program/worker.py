@@ -39,8 +39,7 @@ from busbw.worker.serve import request_value
 from .worker_flow import (
     LoopCounter,
     count_hiding_operations,
-    is_started_elsewhere,
-    started_chain_ids,
+    is_continuation,
 )
 from .worker_values import (
     MAX_RANKS,
@@ -234,7 +233,6 @@ class _Inventory:
             name: "\n".join(instruction.text for instruction in instructions)
             for name, instructions in module.computations.items()
         }
-        self._chain_ids = started_chain_ids(self._texts.values())
         self._uses_by_computation: dict[str, CollectiveUses] = {}
 
     def uses_in(self, computation: str) -> CollectiveUses:
@@ -271,8 +269,7 @@ class _Inventory:
         if instruction.op == "while":
             return self._uses_of_loop(computation, instruction)
         if instruction.collective:
-            text = self._texts[computation]
-            if is_started_elsewhere(instruction, text, self._chain_ids):
+            if is_continuation(instruction, self._texts[computation]):
                 return ()
             return (self._describe_collective(instruction),)
         if instruction.op == "conditional":

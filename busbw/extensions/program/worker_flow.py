@@ -19,7 +19,7 @@ import json
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -38,36 +38,20 @@ _CHAIN_ID_PATTERN = re.compile(r'\bchain_id="(\d+)"')
 _NUMBER_PATTERN = re.compile(r"(?<!\*)\b(?:index=|parameter\()(\d{1,9})\b")
 _STARTS, _ENDS = '"AsyncCollectiveStart"', '"AsyncCollectiveDone"'
 
-# Instructions whose result is their first operand, or an element of it.
-_PASSING_OPS = {"bitcast", "copy", "opt-barrier", "add-dependency", "get-tuple-element"}
-
 # Instructions whose result may contain the handles of collectives that their operands contain.
-_CARRYING_OPS = {"tuple", "fusion", "while", "conditional", "call"}
+_CARRYING_OPS = {
+    *("tuple", "get-tuple-element", "bitcast", "copy", "opt-barrier", "add-dependency"),
+    *("fusion", "while", "conditional", "call"),
+}
 
 
-def started_chain_ids(texts: Iterable[str]) -> set[str]:
-    """Return the chain ids of the asynchronous collectives that computations start.
+def is_continuation(instruction: Instruction, text: str) -> bool:
+    """Return whether a collective `instruction` continues a collective that another one starts.
 
-    Each instruction of such a collective, from its start to its end, has the same ``chain_id``.
-    `texts` are the HLO of the computations.
+    `text` is the HLO of the computation that contains the instruction. A TPU runs an asynchronous
+    collective in several fusions. Each contains the collective, and the first also marks its start.
     """
-    return {*_CHAIN_ID_PATTERN.findall("".join(text for text in texts if _STARTS in text))}
-
-
-def is_started_elsewhere(instruction: Instruction, text: str, chain_ids: set[str]) -> bool:
-    """Return whether `instruction` continues a collective that starts in another computation.
-
-    The result is False if no computation starts the collective: a user, too, can give a collective
-    an attribute `chain_id`.
-
-    Args:
-        instruction: An instruction that is a collective.
-        text: The HLO of the computation that contains the instruction.
-        chain_ids: The chain ids of the collectives that computations start.
-
-    """
-    has_start = not chain_ids.isdisjoint(_CHAIN_ID_PATTERN.findall(instruction.text))
-    return has_start and _STARTS not in text
+    return _STARTS not in text and _CHAIN_ID_PATTERN.search(instruction.text) is not None
 
 
 def count_hiding_operations(
@@ -82,22 +66,13 @@ def count_hiding_operations(
     hiding_counts: dict[str, int] = {}
     # The kind of each started collective, and the number of operations up to its start.
     started: dict[str, tuple[str, int]] = {}
-    # The started collectives to which a value refers, by the name of the value.
+    # The started collectives to which a value may refer, by the name of the value.
     starts_by_value: dict[str, set[str]] = {}
-    # The value that a copy is, or an element of a tuple, by the name of the copy or element.
-    originals: dict[str, str] = {}
     operation_count = 0
     for instruction in instructions:
-        name, (part, kind) = instruction.name, _part_and_kind(instruction, texts)
-        operands = [originals.get(operand, operand) for operand in instruction.operands]
-        if instruction.op == "tuple":
-            originals.update((f"{name} {index}", value) for index, value in enumerate(operands))
-        if instruction.op == "get-tuple-element":
-            element = f"{operands[0]} {_NUMBER_PATTERN.findall(instruction.text)[0]}"
-            operands = [originals.get(element, operands[0])]
-        if instruction.op in _PASSING_OPS:
-            originals[name] = operands[0]
-        starts = {start for operand in operands for start in starts_by_value.get(operand, ())}
+        part, kind = _part_and_kind(instruction, texts)
+        carried = [starts_by_value.get(operand, set()) for operand in instruction.operands]
+        starts = set[str]().union(*carried)
         if part == "done":
             for start in starts:
                 if started[start][0] == kind:
@@ -108,9 +83,10 @@ def count_hiding_operations(
             or _UNCOUNTED_CALL_TARGETS_PATTERN.search(instruction.text)
         )
         if part in ("start", "send"):
-            started[name], starts = (kind, operation_count), {name}
+            started[instruction.name] = (kind, operation_count)
+            starts = {instruction.name}
         if part in ("start", "send", "update") or instruction.op in _CARRYING_OPS:
-            starts_by_value[name] = starts
+            starts_by_value[instruction.name] = starts
     return dict.fromkeys(started, 1) | hiding_counts
 
 
@@ -127,8 +103,7 @@ def _part_and_kind(instruction: Instruction, texts: Mapping[str, str]) -> tuple[
         chain = "".join(_CHAIN_ID_PATTERN.findall(text)[:1])
         return ("start" if _STARTS in text else "done" if _ENDS in text else "fusion", chain)
     part = instruction.op.rpartition("-")[2]
-    is_awaited_at_once = part == "start" and instruction.is_synchronous
-    return "" if is_awaited_at_once else part, instruction.op.removesuffix(f"-{part}")
+    return part, instruction.op.removesuffix(f"-{part}")
 
 
 _KNOWN_TURNS_PATTERN = re.compile(r'"known_trip_count":\s*\{\s*"n":\s*"?(\d{1,15})\b')

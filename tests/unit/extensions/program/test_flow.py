@@ -135,23 +135,6 @@ FLOWS: Mapping[str, tuple[Lines, Mapping[str, Lines], list[tuple[str, str, int]]
         {"starts": STARTS, "sums": (P, f"ROOT %r = f32[64] all-reduce(%p), {GROUPS}")},
         [("all_gather", "at most 1 per step", 1), ("all_reduce", "at most 1 per step", 0)],
     ),
-    "is one of two in nested tuples": (
-        (
-            f"%s1 = {START.format('%p')}",
-            f"%s2 = {START.format('%p')}",
-            f"%t1 = {PAIR} tuple(%p, %s1)",
-            f"%t0 = ({PAIR}, f32[8]) tuple(%t1, %s2)",
-            f"%t = ({PAIR}, f32[8]) opt-barrier(%t0)",
-            "%e2 = f32[8] get-tuple-element(%t), index=1",
-            f"%d2 = {DONE.format('%e2')}",
-            WORK,
-            f"%e = {PAIR} get-tuple-element(%t), index=0",
-            f"%e1 = {_part(1, '%e')}",
-            f"ROOT %d1 = {DONE.format('%e1')}",
-        ),
-        {},
-        [("all_gather", "1 per step", 1), ("all_gather", "1 per step", 0)],
-    ),
     "is in a computation that is called twice": (
         (
             "%a = f32[64] call(%p), to_apply=%starts",
