@@ -13,6 +13,7 @@ cannot be counted.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import itertools
 import json
@@ -20,7 +21,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 from busbw.worker.backends.hlo.module import Instruction, Module
@@ -113,6 +114,9 @@ _DIRECTION_PATTERN = re.compile(r"\bdirection=(\w+)")
 # The most instructions that are evaluated to count the turns of a loop.
 _MAX_EVALUATIONS = 300_000
 
+# Instructions whose result has the value of their operand.
+_COPYING_OPS = {"copy", "copy-start", "copy-done", "bitcast", "convert", "reshape", "opt-barrier"}
+
 _FUNCTIONS_BY_OP: Mapping[str, Callable[..., Any]] = {
     "LT": operator.lt,
     "LE": operator.le,
@@ -135,10 +139,6 @@ _FUNCTIONS_BY_OP: Mapping[str, Callable[..., Any]] = {
     "remainder": lambda a, b: int(math.fmod(a, b)),
     # The bits that are moved into a negative number depend on the width of the dtype.
     "shift-right-logical": lambda a, b: a >> b if a >= 0 else None,
-    **dict.fromkeys(
-        ("copy", "copy-start", "copy-done", "bitcast", "convert", "reshape", "opt-barrier"),
-        lambda same: same,
-    ),
 }
 
 
@@ -166,36 +166,29 @@ class LoopCounter:
         if count is not None:
             return int(count[1])
         self._evaluation_numbers = itertools.count()
-        turns = 0
-        # The only parameter of both computations is a tuple, whose elements a loop changes.
         # Simulating a loop that depends on data fails: a name, a parameter, an operand, an element
         # or a number is missing.
-        try:
-            parts = loop.computations_by_role
-            (condition,), (body,) = parts["condition"], parts["body"]
+        with contextlib.suppress(
+            ArithmeticError, LookupError, RecursionError, TypeError, ValueError
+        ):
+            roles = loop.computations_by_role
+            # The only parameter of both computations is a tuple, whose elements a turn changes.
             element_of = self._evaluate(computation, loop.operands[0], ().__getitem__)
-            while self._evaluate(condition, "ROOT", [element_of].__getitem__):
-                element_of = cache(partial(self._element_after_turn, body, element_of))
-                turns += 1
-        except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
-            return None
-        return turns
-
-    def _element_after_turn(self, body: str, element_of: Callable[[int], Any], index: int) -> int:
-        """Return the element of a loop's tuple with the index `index` after a turn of the loop.
-
-        `element_of` returns an element before the turn, and `body` is the name of the computation
-        that a turn runs. Raises LookupError or TypeError if the element depends on data.
-        """
-        elements = self._evaluate(body, "ROOT", [element_of].__getitem__)
-        return ctypes.c_int64(elements(index)).value
+            for turns in itertools.count():
+                if not self._evaluate(roles["condition"][0], "ROOT", [element_of].__getitem__):
+                    return turns
+                element_of = cache(
+                    self._evaluate(roles["body"][0], "ROOT", [element_of].__getitem__)
+                )
+        return None
 
     def _evaluate(self, computation: str, name: str, parameter_of: Callable[[int], Any]) -> Any:
         """Return the value of the instruction `name` in `computation`.
 
-        The value of a tuple is a function that returns an element by its index. `parameter_of`
-        returns the value of a parameter of the computation by its number. Raises LookupError or
-        TypeError if the value depends on data or takes too many steps.
+        The value of a tuple is a function that returns an element by its index. Other values are
+        integers of 64 bits. `parameter_of` returns the value of a parameter of the computation by
+        its number. Raises LookupError or TypeError if the value depends on data or takes too many
+        steps.
         """
         if next(self._evaluation_numbers) > _MAX_EVALUATIONS:
             raise LookupError(name)
@@ -205,6 +198,8 @@ class LoopCounter:
             """Return the value of the operand with the index `number`."""
             return self._evaluate(computation, instruction.operands[number], parameter_of)
 
+        if instruction.op in _COPYING_OPS:
+            return operand(0)
         match instruction.op:
             case "constant":
                 return int(json.loads(_CONSTANT_PATTERN.findall(instruction.text)[0]))
@@ -217,4 +212,5 @@ class LoopCounter:
             case "fusion" | "call":
                 return self._evaluate(instruction.called_computations[0], "ROOT", operand)
         names = *_DIRECTION_PATTERN.findall(instruction.text_without_quoted_parts), instruction.op
-        return _FUNCTIONS_BY_OP[names[0]](*map(operand, range(len(instruction.operands))))
+        value = _FUNCTIONS_BY_OP[names[0]](*map(operand, range(len(instruction.operands))))
+        return ctypes.c_int64(value).value
