@@ -27,7 +27,7 @@ from busbw.session.options import Options
 from busbw.session.state import CollectedSession, JudgedSession
 
 from .options import is_hlo_file, program_name, program_sources
-from .worker import check_complete, collectives_in_hlo
+from .worker import collectives_in_hlo
 from .worker_values import (
     CONSECUTIVE,
     STRIDED,
@@ -269,7 +269,6 @@ def read_hlo_file(path: Path, ranks: int | None = None) -> ProgramCollectives:
             "module_0000.NAME.cpu_after_optimizations.txt"
         )
     program = collectives_in_hlo(text, ranks=ranks)
-    check_complete(text)
     rank_counts = {use.ranks * use.groups for use in program.uses} - {0}
     if ranks and rank_counts - {ranks}:
         raise ProgramError(f"it is compiled for {max(rank_counts)} ranks, expected {ranks}")

@@ -14,7 +14,6 @@ import itertools
 import math
 import os
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -190,30 +189,6 @@ def mesh_in_stablehlo(stablehlo_text: str) -> dict[str, int]:
     texts = map(_EXTENT_PATTERN.findall, _MESH_PATTERN.findall(stablehlo_text))
     meshes = [{axis: int(extent) for axis, extent in extents} for extents in texts if extents]
     return max(meshes, key=lambda mesh: math.prod(mesh.values()), default={})
-
-
-def check_complete(text: str) -> None:
-    """Raise ProgramError if a computation or an instruction of the HLO is missing or occurs twice.
-
-    Each computation must also have exactly one instruction that is its result, marked with ROOT.
-    Without this check, the collectives that remain in a damaged file would be counted without a
-    message.
-    """
-    counts = Counter(_COMPUTATION_PATTERN.findall(text))
-    names = set(counts)
-    for computation, instructions in read_module(text).computations.items():
-        names.add(f"{computation}: ROOT")
-        for instruction in instructions:
-            names.update(*instruction.computations_by_role.values())
-            if instruction.op not in _OPS_WITHOUT_OPERANDS:
-                names.update(f"{computation}: {operand}" for operand in instruction.operands)
-            counts[f"{computation}: {instruction.name}"] += 1
-            counts[f"{computation}: ROOT"] += instruction.text.startswith("ROOT ")
-    wrong_names = sorted(name for name in {*names, *counts} if counts[name] != 1)
-    if wrong_names:
-        raise ProgramError(
-            f"it has {wrong_names[0]!r} {counts[wrong_names[0]]} times, expected once"
-        )
 
 
 class _Inventory:

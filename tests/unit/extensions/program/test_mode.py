@@ -86,19 +86,6 @@ def test_a_dump_is_read_with_other_ends_of_lines_in_names_or_with_gzip_compressi
 @pytest.mark.parametrize(
     ("before", "after", "sentence"),
     [
-        ("\n  ROOT ", "\n  ", "it has 'add: ROOT' 0 times, expected once"),
-        ("to_apply=%add", "to_apply=%add.1", "it has 'add.1' 0 times, expected once"),
-        (
-            "\nENTRY %main",
-            "\n%add (a: f32[]) -> f32[] {\n}\n\nENTRY %main",
-            "it has 'add' 2 times, expected once",
-        ),
-        ("\n  %b = f32[] parameter(1)", "", "it has 'add: b' 0 times, expected once"),
-        (
-            "\n  %a = f32[] parameter(0)",
-            "\n  %a = f32[] parameter(0)" * 2,
-            "it has 'add: a' 2 times, expected once",
-        ),
         (
             "\nENTRY %main",
             "\nHloModule x\n\nENTRY %main",
@@ -112,7 +99,7 @@ def test_a_dump_is_read_with_other_ends_of_lines_in_names_or_with_gzip_compressi
         ("num_partitions=4", 'frontend_attributes={note="num_partitions=4"}', "over all ranks"),
     ],
 )
-def test_a_dump_that_was_edited_or_damaged_is_refused(
+def test_a_dump_of_several_programs_or_with_its_attributes_only_in_quotes_is_refused(
     tmp_path: Path, before: str, after: str, sentence: str
 ) -> None:
     path = _dump(tmp_path, head=", num_partitions=4")
