@@ -65,8 +65,6 @@ _MAX_OPERAND_DISTANCE = 64
 
 _COMPUTATION_PATTERN = re.compile(r"^(?:ENTRY )?%?([\w.-]+) \(.*\{$", re.MULTILINE)
 _END_PATTERN = re.compile(r"\n\}.*\s*\Z")
-# Instructions whose brackets contain a value and not the names of operands.
-_OPS_WITHOUT_OPERANDS = ("constant", "parameter", "iota")
 _RANK_COUNTS_PATTERN = re.compile(r"\b(?:num_partitions|replica_count)=(\d{1,9})\b")
 _MESH_PATTERN = re.compile(r"sdy\.mesh @\w+ = <\[(.*?)\]")
 _EXTENT_PATTERN = re.compile(r'"([^"]+)"=(\d+)')
@@ -174,7 +172,7 @@ def _arguments_in(instructions: Iterable[Instruction]) -> dict[str, int]:
     parameters = [line for line in instructions if line.op == "parameter"]
     for line in sorted(parameters, key=lambda line: int(line.operands[0])):
         name = "".join(_ARGUMENT_NAME_PATTERN.findall(line.text)[:1]).replace(r"\'", "'")
-        for _, array_bytes in _result_arrays(line):
+        for _, array_bytes in _arrays_in(line.shape):
             own_name = name if name and name not in sizes else str(len(sizes))
             sizes[own_name] = min(array_bytes, MAX_PAYLOAD_BYTES)
     return sizes
@@ -241,49 +239,35 @@ class _Inventory:
         Of the collective that `instruction` itself is, neither the source line nor the algorithm
         nor the number of hiding operations is filled in.
         """
-        if instruction.op == "while":
-            return self._uses_of_loop(computation, instruction)
         if instruction.collective:
             if is_continuation(instruction, self._texts[computation]):
                 return ()
             return (self._describe_collective(instruction),)
+        called = instruction.called_computations
+        if instruction.op in ("conditional", "while"):
+            called = (*itertools.chain(*instruction.computations_by_role.values()),)
+        uses = [use for name in called for use in self.uses_in(name)]
         if instruction.op == "conditional":
             # A single branch runs: a collective runs at most as often as in the branch with the
             # most runs.
-            branches = itertools.chain(*instruction.computations_by_role.values())
-            most = merge_equal_uses((use for name in branches for use in self.uses_in(name)), max)
-            return [replace(use, at_most=True) for use in most]
-        # Any other instruction runs the collectives of the computations that it always calls.
-        called = instruction.called_computations
-        uses = [use for computation in called for use in self.uses_in(computation)]
-        # If the result of a fusion is only each rank's part of a sum, its all-reduce counts as a
-        # reduce-scatter.
-        if instruction.op == "fusion" and any(map(self._is_reduce_scatter, called)):
-            kinds = {"all_reduce": "reduce_scatter"}
-            return [replace(use, kind=kinds.get(use.kind, use.kind)) for use in uses]
+            return [replace(use, at_most=True) for use in merge_equal_uses(uses, max)]
+        if instruction.op == "while" and uses:
+            turns = self._loop_counter.count_turns(computation, instruction)
+            if turns is None:
+                return [replace(use, per_iteration=True) for use in uses]
+            return [replace(use, times=use.times * turns) for use in uses if turns]
+        if instruction.op == "fusion":
+            # If the result of a fusion is only each rank's part of a sum, its all-reduce counts as
+            # a reduce-scatter.
+            result_bytes = sum(instruction.array_bytes)
+            return [
+                replace(use, kind="reduce_scatter")
+                if use.kind == "all_reduce"
+                and result_bytes < use.payload_bytes == result_bytes * use.ranks
+                else use
+                for use in uses
+            ]
         return uses
-
-    def _uses_of_loop(self, computation: str, loop: Instruction) -> list[CollectiveUse]:
-        """Return the collectives that all turns of a loop together run.
-
-        `loop` is the instruction in `computation` that runs the loop. If the number of turns
-        depends on data, the collectives are counted in a single turn.
-        """
-        # The condition is computed once more than the body.
-        uses = [
-            (use, extra_runs)
-            for extra_runs, role in enumerate(("body", "condition"))
-            for name in loop.computations_by_role.get(role, ())
-            for use in self.uses_in(name)
-        ]
-        turns = self._loop_counter.count_turns(computation, loop) if uses else 0
-        if turns is None:
-            return [replace(use, per_iteration=True) for use, _ in uses]
-        return [
-            replace(use, times=use.times * (turns + extra_runs))
-            for use, extra_runs in uses
-            if turns + extra_runs
-        ]
 
     def _describe_collective(self, instruction: Instruction) -> CollectiveUse:
         """Return the collective that an instruction runs or starts, counted as a single run.
@@ -291,7 +275,13 @@ class _Inventory:
         Raises ProgramError if the collective runs over all ranks and their number is unknown.
         """
         ranks, groups, axes = self._axes.find_groups(instruction.text_without_quoted_parts)
-        arrays = _result_arrays(instruction)
+        arrays = _arrays_in(instruction.shape)
+        if instruction.op == "send":
+            arrays = arrays[:1]
+        # The shape of an instruction that starts a collective may list the operands before the
+        # results.
+        count = len(instruction.operands)
+        arrays = arrays[count : 2 * count] or arrays
         # The input of a reduce-scatter is larger than its result.
         factor = ranks if instruction.collective == "reduce-scatter" else 1
         payload_bytes = sum(array_bytes for _, array_bytes in arrays) * factor
@@ -332,38 +322,17 @@ class _Inventory:
             names = [*dict.fromkeys(name for line in nearest for name in line.operands)]
         return ""
 
-    def _is_reduce_scatter(self, computation: str) -> bool:
-        """Return whether a fused computation returns only each rank's part of its all-reduce.
 
-        `computation` is the name of the computation.
-        """
-        instructions = self._computations.get(computation, ())
-        sums = [line for line in instructions if line.collective == "all-reduce"]
-        if len(sums) != 1 or all(line.op != "dynamic-slice" for line in instructions):
-            return False
-        ranks, *_ = self._axes.find_groups(sums[0].text_without_quoted_parts)
-        return sum(instructions[-1].array_bytes) * ranks == sum(sums[0].array_bytes)
-
-
-def _result_arrays(instruction: Instruction) -> list[tuple[str, int]]:
-    """Return (dtype, number of bytes) of each array in the result of a collective or a parameter.
-
-    `instruction` runs or starts the collective, or is the parameter. If its shape lists the
-    operands before the results, as shapes of most instructions that start a collective do, the
-    operands are left out.
-    """
-    arrays = [
+def _arrays_in(shape: str) -> list[tuple[str, int]]:
+    """Return (dtype, number of bytes) of each array in the shape of an instruction's result."""
+    return [
         (
             # numpy's name of the dtype, such as bfloat16 for bf16.
             _DTYPE_PATTERN.sub(_numpy_dtype_name, xla_name).replace("pred", "bool"),
             math.prod(map(int, filter(None, extents.split(",")))) * int(bits or 8) // 8,
         )
-        for xla_name, bits, extents in _ARRAY_PATTERN.findall(instruction.shape)
+        for xla_name, bits, extents in _ARRAY_PATTERN.findall(shape)
     ]
-    if instruction.op == "send":
-        return arrays[:1]
-    count = 0 if instruction.op in _OPS_WITHOUT_OPERANDS else len(instruction.operands)
-    return arrays[count : 2 * count] or arrays
 
 
 def _numpy_dtype_name(match: re.Match[str]) -> str:

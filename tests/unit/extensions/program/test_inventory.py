@@ -237,13 +237,6 @@ def test_equal_collectives_in_two_branches_are_counted_at_most_once(
     assert use.times_text == "at most 1 per step"
 
 
-def test_a_collective_in_the_condition_of_a_loop_runs_once_more_than_the_loop_has_turns() -> None:
-    count = 'backend_config={"known_trip_count":{"n":"3"}}'
-    loop = f"%w = (s32[], f32[1024]{{0}}) while(%t), condition=%inner, body=%b, {count}"
-    (use,) = _read(loop, before=LOOP)
-    assert use.times_text == "4 per step"
-
-
 @pytest.mark.parametrize(
     ("line", "kind", "payload_bytes", "dtype"),
     [
