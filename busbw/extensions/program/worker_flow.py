@@ -17,10 +17,9 @@ import contextlib
 import ctypes
 import itertools
 import json
-import math
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -39,12 +38,6 @@ _CHAIN_ID_PATTERN = re.compile(r'\bchain_id="(\d+)"')
 _NUMBER_PATTERN = re.compile(r"(?<!\*)\b(?:index=|parameter\()(\d{1,9})\b")
 _STARTS, _ENDS = '"AsyncCollectiveStart"', '"AsyncCollectiveDone"'
 
-# Instructions whose result may contain the handles of collectives that their operands contain.
-_CARRYING_OPS = {
-    *("tuple", "get-tuple-element", "bitcast", "copy", "opt-barrier", "add-dependency"),
-    *("fusion", "while", "conditional", "call"),
-}
-
 
 def is_continuation(instruction: Instruction, text: str) -> bool:
     """Return whether a collective `instruction` continues a collective that another one starts.
@@ -56,55 +49,37 @@ def is_continuation(instruction: Instruction, text: str) -> bool:
 
 
 def count_hiding_operations(
-    instructions: Sequence[Instruction], texts: Mapping[str, str]
+    instructions: Iterable[Instruction], texts: Mapping[str, str]
 ) -> Mapping[str, int]:
     """Return how many operations of a computation run while each of its collectives is in progress.
 
     `instructions` are those of the computation, and `texts` has the HLO of each computation. The
-    keys of the result are the names of the instructions that start the collectives. If another
-    computation waits for the end of a collective, the value is 1.
+    keys of the result are the names of the instructions that start the collectives. The end of a
+    collective names its start or its chain id. If no such end is in the computation, as for a
+    collective that a loop ends or carries on, the value is 1.
     """
     hiding_counts: dict[str, int] = {}
-    # The kind of each started collective, and the number of operations up to its start.
+    # The instruction that starts a collective, and the number of operations up to this instruction,
+    # by the chain id of the collective or else by the name of the instruction.
     started: dict[str, tuple[str, int]] = {}
-    # The started collectives to which a value may refer, by the name of the value.
-    starts_by_value: dict[str, set[str]] = {}
     operation_count = 0
     for instruction in instructions:
-        part, kind = _part_and_kind(instruction, texts)
-        carried = [starts_by_value.get(operand, set()) for operand in instruction.operands]
-        starts = set[str]().union(*carried)
-        if part == "done":
-            for start in starts:
-                if started[start][0] == kind:
-                    hiding_counts.setdefault(start, operation_count - started[start][1])
+        called = instruction.called_computations if instruction.op == "fusion" else ()
+        text = "".join(texts.get(name, "") for name in called)
+        chain_id = "".join(_CHAIN_ID_PATTERN.findall(text)[:1])
+        if _ENDS in text or instruction.op.endswith("-done"):
+            start = started.pop(chain_id or instruction.operands[0], None)
+            if start is not None:
+                hiding_counts[start[0]] = operation_count - start[1]
         operation_count += not (
             instruction.op in _UNCOUNTED_OPS
             or instruction.op.endswith(("-start", "-done", "-update"))
             or _UNCOUNTED_CALL_TARGETS_PATTERN.search(instruction.text)
         )
-        if part in ("start", "send"):
-            started[instruction.name] = (kind, operation_count)
-            starts = {instruction.name}
-        if part in ("start", "send", "update") or instruction.op in _CARRYING_OPS:
-            starts_by_value[instruction.name] = starts
-    return dict.fromkeys(started, 1) | hiding_counts
-
-
-def _part_and_kind(instruction: Instruction, texts: Mapping[str, str]) -> tuple[str, str]:
-    """Return the part of an asynchronous collective that an instruction is, and the kind.
-
-    The part is ``start``, ``send`` (which starts a send), ``update`` or ``done``. Any other text
-    means that the instruction is not part of an asynchronous collective. The kind is the opcode of
-    the collective, such as ``all-gather``, or the chain id of a fusion. `texts` has the HLO of each
-    computation.
-    """
-    if instruction.op == "fusion":
-        text = "".join(texts.get(name, "") for name in instruction.called_computations)
-        chain = "".join(_CHAIN_ID_PATTERN.findall(text)[:1])
-        return ("start" if _STARTS in text else "done" if _ENDS in text else "fusion", chain)
-    part = instruction.op.rpartition("-")[2]
-    return part, instruction.op.removesuffix(f"-{part}")
+        if _STARTS in text or instruction.op == "send" or instruction.op.endswith("-start"):
+            hiding_counts[instruction.name] = 1
+            started[chain_id or instruction.name] = (instruction.name, operation_count)
+    return hiding_counts
 
 
 _KNOWN_TURNS_PATTERN = re.compile(r'"known_trip_count":\s*\{\s*"n":\s*"?(\d{1,15})\b')
@@ -132,11 +107,9 @@ _FUNCTIONS_BY_OP: Mapping[str, Callable[..., Any]] = {
     "and": operator.and_,
     "or": operator.or_,
     "negate": operator.neg,
-    "sign": lambda a: (a > 0) - (a < 0),
     "select": lambda condition, a, b: a if condition else b,
     # Quotients are rounded towards zero.
     "divide": lambda a, b: int(a / b),
-    "remainder": lambda a, b: int(math.fmod(a, b)),
     # The bits that are moved into a negative number depend on the width of the dtype.
     "shift-right-logical": lambda a, b: a >> b if a >= 0 else None,
 }
