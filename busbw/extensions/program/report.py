@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -97,7 +97,16 @@ def run(options: argparse.Namespace) -> int:
 
 
 def collectives_table(uses: CollectiveUses) -> Table:
-    """Return a table with a row for each collective, and a note on the bytes that a step sends."""
+    """Return a table with a row for each collective, and a note on the bytes of a step.
+
+    The note has the payloads of the step, and the bytes that each rank sends. It leaves out
+    collectives per iteration and groups of a single rank, and does not count unknown sent bytes.
+    """
+    counted = [use for use in uses if not use.per_iteration and use.ranks != 1]
+    payload_bytes = sum(use.payload_bytes * use.times for use in counted)
+    sent_bytes = sum(filter(None, map(traffic_bytes, uses)))
+    most = "at most " if any(use.at_most for use in counted) else ""
+    gap = "; without the collectives per iteration" if any(u.per_iteration for u in uses) else ""
     return Table(
         columns=_COLUMNS,
         rows=make_rows(
@@ -113,7 +122,10 @@ def collectives_table(uses: CollectiveUses) -> Table:
             }
             for use in uses
         ),
-        notes=(_traffic_note(uses),),
+        notes=(
+            f"a step: {most}{bytes_text(payload_bytes)} of payloads, {bytes_text(sent_bytes)} over "
+            f"each rank's link in rings{gap}",
+        ),
         indent=4,
     )
 
@@ -131,27 +143,10 @@ def traffic_bytes(use: CollectiveUse) -> int | None:
     return round(use.payload_bytes * collective.bus_factor(use.ranks) * use.times)
 
 
-def _traffic_note(uses: CollectiveUses) -> str:
-    """Return a text with the payloads of a step, and the bytes that each rank sends in the step.
-
-    Collectives per iteration and groups of a single rank are left out, and unknown sent bytes are
-    not counted.
-    """
-    counted = [use for use in uses if not use.per_iteration and use.ranks != 1]
-    payload_bytes = sum(use.payload_bytes * use.times for use in counted)
-    sent_bytes = sum(filter(None, map(traffic_bytes, uses)))
-    most = "at most " if any(use.at_most for use in counted) else ""
-    gap = "; without the collectives per iteration" if any(u.per_iteration for u in uses) else ""
-    return (
-        f"a step: {most}{bytes_text(payload_bytes)} of payloads, {bytes_text(sent_bytes)} over "
-        f"each rank's link in rings{gap}"
-    )
-
-
 def collective_differences(
     old_program: CollectiveUses, new_program: CollectiveUses
-) -> tuple[Difference, ...]:
-    """Return the differences between the collectives of two programs.
+) -> Iterator[Difference]:
+    """Yield the differences between the collectives of two programs.
 
     Changed and removed collectives come before added collectives, each the largest payload first.
     Collectives with the same kind, dtype, payload and groups are compared with each other. If only
@@ -162,15 +157,14 @@ def collective_differences(
     old = _uses_by_name(old_program)
     new = _uses_by_name(new_program)
     added = [uses for name, uses in new.items() if name not in old]
-    pairs: list[tuple[CollectiveUses, CollectiveUses]] = []
     for name, uses in old.items():
         # An added collective that differs only in dtype or payload is the removed collective.
         similar = (other for other in added if _kind_texts(other) == _kind_texts(uses))
         match = new.get(name) or next(similar, ())
         added = [other for other in added if other is not match]
-        pairs.append((uses, match))
-    pairs += [((), uses) for uses in added]
-    return tuple(change for pair in pairs for change in _differences_of_collective(*pair))
+        yield from _differences_of_collective(uses, match)
+    for uses in added:
+        yield from _differences_of_collective((), uses)
 
 
 def _kind_texts(uses: CollectiveUses) -> tuple[str, ...]:
@@ -192,9 +186,7 @@ def _differences_of_collective(
 ) -> list[Difference]:
     """Return the differences of a collective between two programs.
 
-    The compared properties are the number of runs, the dtype and payload, the groups, whether the
-    collective is asynchronous, and the algorithm. If only a single program has the collective,
-    the number of runs is the only difference.
+    If only a single program has the collective, the number of runs is the only difference.
 
     Args:
         old_uses: Equal collectives of the old program; empty if the program has none.
@@ -203,12 +195,34 @@ def _differences_of_collective(
     """
     name = (old_uses or new_uses)[0].name
     lines = _lines_text(old_uses, new_uses)
-    properties = _COMPARED_TEXTS if old_uses and new_uses else _COMPARED_TEXTS[:1]
-    texts = [(describe(old_uses), describe(new_uses)) for describe in properties]
     return [
         Difference(name=name, before=old_text, now=f"{new_text or 'none'}{lines}", fails=True)
-        for old_text, new_text in texts
+        for old_text, new_text in zip(_compared_texts(old_uses), _compared_texts(new_uses))
         if old_text != new_text
+    ]
+
+
+def _compared_texts(uses: CollectiveUses) -> list[str]:
+    """Return the properties of equal collectives that are compared between two programs.
+
+    They are the number of runs, the dtype and payload, the groups, how many runs are asynchronous
+    (such as ``2 asynchronous, 1 synchronous``), and the published algorithms. If there are no
+    collectives, the only text is an empty number of runs.
+    """
+    if not uses:
+        return [""]
+    counts = Counter[str]()
+    for use in uses:
+        counts["asynchronous" if use.is_asynchronous else "synchronous"] += use.times
+    count_texts = [f"{count} {word}" for word, count in sorted(counts.items())]
+    groups = {f"{plural(use.groups, 'group')} of {use.ranks}" for use in uses}
+    algorithms = {" ".join(value for _, value in sorted(use.algorithm.items())) for use in uses}
+    return [
+        _run_counts_text(uses),
+        uses[0].dtype_and_payload_text,
+        "; ".join(sorted(groups)),
+        ", ".join(count_texts if len(counts) > 1 else counts),
+        "; ".join(sorted(filter(None, algorithms))),
     ]
 
 
@@ -219,36 +233,6 @@ def _run_counts_text(uses: CollectiveUses) -> str:
         for use in uses
     )
     return ", ".join(sorted(use.times_text for use in merged))
-
-
-def _asynchrony_text(uses: CollectiveUses) -> str:
-    """Return how many runs are asynchronous, such as ``2 asynchronous, 1 synchronous``.
-
-    If all runs are alike, the text is only the word ``asynchronous`` or ``synchronous``.
-    """
-    counts = Counter[str]()
-    for use in uses:
-        counts["asynchronous" if use.is_asynchronous else "synchronous"] += use.times
-    texts = [f"{count} {word}" for word, count in sorted(counts.items())]
-    return ", ".join(texts if len(counts) > 1 else counts)
-
-
-def _algorithm_text(uses: CollectiveUses) -> str:
-    """Return the published algorithms of collectives; empty if no algorithm is published."""
-    texts = {" ".join(value for _, value in sorted(use.algorithm.items())) for use in uses}
-    return "; ".join(sorted(filter(None, texts)))
-
-
-# The number of runs is first: a collective of a single program has no other difference.
-_COMPARED_TEXTS: Sequence[Callable[[CollectiveUses], str]] = (
-    _run_counts_text,
-    lambda uses: uses[0].dtype_and_payload_text,
-    lambda uses: "; ".join(
-        sorted({f"{plural(use.groups, 'group')} of {use.ranks}" for use in uses})
-    ),
-    _asynchrony_text,
-    _algorithm_text,
-)
 
 
 def _lines_text(old_uses: CollectiveUses, new_uses: CollectiveUses) -> str:
@@ -281,19 +265,12 @@ def argument_differences(
     }
     new = {old_names.get(name, name): size for name, size in new_program.items()}
     for name in {**old_program, **new} if old_program and new else ():
-        old_bytes = old_program.get(name, 0)
-        new_bytes = new.get(name, 0)
-        if old_bytes == new_bytes:
+        sizes = (old_program.get(name, 0), new.get(name, 0))
+        if sizes[0] == sizes[1]:
             continue
-        before = bytes_text(old_bytes)
-        after = bytes_text(new_bytes)
-        if before == after:
-            before = f"{old_bytes} bytes"
-            after = f"{new_bytes} bytes"
+        texts = [bytes_text(size) if size else "" for size in sizes]
+        if texts[0] == texts[1]:
+            texts = [f"{size} bytes" for size in sizes]
         number = list(new if name in new else old_program).index(name)
-        text = f"argument {number}"
-        if name != str(number):
-            text += f", `{name}`"
-        before = before if old_bytes else ""
-        after = after if new_bytes else ""
-        yield Difference(name=text, before=before, now=after, fails=False)
+        label = f"argument {number}" + (f", `{name}`" if name != str(number) else "")
+        yield Difference(name=label, before=texts[0], now=texts[1], fails=False)

@@ -31,7 +31,7 @@ SUM = replace(GATHER, kind="all_reduce", dtype="bfloat16", payload_bytes=12 << 2
 
 
 def _texts(before: tuple[CollectiveUse, ...], after: tuple[CollectiveUse, ...]) -> list[str]:
-    differences = collective_differences(before, after)
+    differences = [*collective_differences(before, after)]
     assert all(difference.fails for difference in differences)
     return [difference.text for difference in differences]
 
