@@ -168,10 +168,9 @@ def collectives_of_program(options: Options, source: str) -> ProgramCollectives:
     worker_spec = machine.worker_spec_of(
         options, options.frameworks[0], Side.CANDIDATE, device=options.device, ranks=options.ranks
     )
-    place, _, function = source.rpartition(":")
     # A worker on another host runs in another folder.
-    path = str(Path(place).absolute()) if place.endswith(".py") else place
-    request = Request("program", ProgramCollectives, {"source": f"{path}:{function}"})
+    function = str(Path(source).absolute()) if ".py:" in source else source
+    request = Request("program", ProgramCollectives, {"source": function})
     # A device is used by a single session at a time.
     with (
         run.open_transport(options) as transport,
@@ -225,14 +224,15 @@ def spec_of_collective(
         STRIDED: {STRIDED: use.ranks, "": use.groups},
     }
     mesh = meshes_by_layout.get(use.axes, mesh) if use.groups > 1 else {}
-    axes = use.axes.split(",")
     spec = CaseSpec(
         framework=framework,
         payload_bytes=use.payload_bytes,
         collective=use.kind,
         reduce_op=use.reduce_op or "none",
         placement=COLLECTIVES[use.kind].placements[0],
-        axes="".join(letter for axis, letter in zip(mesh, LETTER_AXES) if axis in axes),
+        axes="".join(
+            letter for axis, letter in zip(mesh, LETTER_AXES) if axis in use.axes.split(",")
+        ),
         dtype=dtype,
         ranks=use.ranks * use.groups,
         mesh="x".join(map(str, mesh.values())),
