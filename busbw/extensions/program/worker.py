@@ -21,6 +21,7 @@ from typing import Any
 
 from busbw.collectives import COLLECTIVES
 from busbw.model.field_types import MAX_PAYLOAD_BYTES
+from busbw.model.machine import LETTER_AXES
 from busbw.model.words import FailureKind
 from busbw.worker.backends.base import MeasuringError, unavailable
 from busbw.worker.backends.fake.backend import FakeBackend
@@ -44,21 +45,21 @@ from .worker_values import (
     MAX_RANKS,
     CollectiveUse,
     CollectiveUses,
-    MeshAxes,
     ProgramCollectives,
     ProgramError,
     SourceLines,
+    find_groups,
     merge_equal_uses,
 )
 
 _KINDS_BY_HLO_NAME = {collective.hlo_name: collective.name for collective in COLLECTIVES.values()}
 _REDUCE_OPS = {"add": "sum", "maximum": "max", "minimum": "min"}
 
-_ARRAY_PATTERN = re.compile(r"\b(?!token\b)(pred|[a-z]+(\d+)\w*)\[([\d,]*)\]")
-_DTYPE_PATTERN = re.compile(r"^(bf|f|s|u|c)(\d+)(\w*)")
+_ARRAY_PATTERN = re.compile(r"\b(pred|bf|f|s|u|c)(\d*)(\w*)\[([\d,]*)\]")
+# The beginning of numpy's name of a dtype by that of XLA's name, such as bfloat16 for bf16.
+_DTYPES = dict(pred="bool", bf="bfloat", f="float", s="int", u="uint", c="complex")
 # A compiler may replace the name of an argument by an operation, such as jit(step)/while.
 _ARGUMENT_NAME_PATTERN = re.compile(r'\bop_name="(?!\w+\()((?:[^"\\]|\\.)*)"')
-_DTYPES = {"bf": "bfloat", "f": "float", "s": "int", "u": "uint", "c": "complex"}
 
 # The largest distance of an operand from a collective at which a source line is searched.
 _MAX_OPERAND_DISTANCE = 64
@@ -148,11 +149,14 @@ def collectives_in_hlo(
         program_ranks = math.prod(map(int, counts or [0])) or ranks
         if program_ranks is not None and program_ranks > MAX_RANKS:
             raise ProgramError(f"it is for {program_ranks} ranks, expected at most {MAX_RANKS}")
-        axes = MeshAxes(mesh or {}, program_ranks)
-        uses = _Inventory(module, axes, SourceLines(head)).uses_in(module.entry)
+        # Groups lie along no axes of a mesh of other ranks, or of too many axes to be measured.
+        if not mesh or math.prod(mesh.values()) != program_ranks or len(mesh) > len(LETTER_AXES):
+            mesh = {}
+        inventory = _Inventory(module, mesh, program_ranks, SourceLines(head))
+        uses = inventory.uses_in(module.entry)
         return ProgramCollectives(
             uses=tuple(sorted(uses, key=lambda use: (-use.payload_bytes, use.name, use.source))),
-            mesh=axes.mesh,
+            mesh=mesh,
             arguments=_arguments_in(module.computations.get(module.entry, ())),
         )
     # A number in the text may be too long, an operand may be missing, and a computation may call
@@ -184,22 +188,31 @@ def mesh_in_stablehlo(stablehlo_text: str) -> dict[str, int]:
     `stablehlo_text` is the text of the program before XLA compiles it. The result is empty if the
     text contains no mesh.
     """
-    texts = map(_EXTENT_PATTERN.findall, _MESH_PATTERN.findall(stablehlo_text))
-    meshes = [{axis: int(extent) for axis, extent in extents} for extents in texts if extents]
+    meshes = [
+        {axis: int(extent) for axis, extent in _EXTENT_PATTERN.findall(text)}
+        for text in _MESH_PATTERN.findall(stablehlo_text)
+    ]
     return max(meshes, key=lambda mesh: math.prod(mesh.values()), default={})
 
 
 class _Inventory:
     """The collectives of each computation of the program `module`.
 
-    `axes` finds the groups and mesh axes of a collective, and `sources` the source line of an
-    instruction. The collectives of a computation are cached, because several instructions may call
-    it.
+    `mesh` maps the axis names of the program's mesh to their extents, and `program_ranks` is the
+    number of ranks; None if it is unknown. `sources` has the source lines of instructions. The
+    collectives of a computation are cached, because several instructions may call it.
     """
 
-    def __init__(self, module: Module, axes: MeshAxes, sources: SourceLines) -> None:
+    def __init__(
+        self,
+        module: Module,
+        mesh: Mapping[str, int],
+        program_ranks: int | None,
+        sources: SourceLines,
+    ) -> None:
         self._computations = module.computations
-        self._axes = axes
+        self._mesh = mesh
+        self._program_ranks = program_ranks
         self._sources = sources
         self._loop_counter = LoopCounter(module)
         self._texts = {
@@ -274,7 +287,9 @@ class _Inventory:
 
         Raises ProgramError if the collective runs over all ranks and their number is unknown.
         """
-        ranks, groups, axes = self._axes.find_groups(instruction.text_without_quoted_parts)
+        ranks, groups, axes = find_groups(
+            instruction.text_without_quoted_parts, self._mesh, self._program_ranks
+        )
         arrays = _arrays_in(instruction.shape)
         if instruction.op == "send":
             arrays = arrays[:1]
@@ -285,12 +300,11 @@ class _Inventory:
         # The input of a reduce-scatter is larger than its result.
         factor = ranks if instruction.collective == "reduce-scatter" else 1
         payload_bytes = sum(array_bytes for _, array_bytes in arrays) * factor
-        applied = [
-            part.op
-            for computation in instruction.called_computations
-            for part in self._computations.get(computation, ())
-        ]
-        reduce_op = "".join(applied[-1:])
+        reduce_op = "".join(
+            line.op
+            for name in instruction.called_computations
+            for line in self._computations.get(name, ())[-1:]
+        )
         return CollectiveUse(
             kind=_KINDS_BY_HLO_NAME.get(instruction.collective, instruction.collective),
             dtype="+".join(sorted({dtype for dtype, _ in arrays})),
@@ -327,14 +341,8 @@ def _arrays_in(shape: str) -> list[tuple[str, int]]:
     """Return (dtype, number of bytes) of each array in the shape of an instruction's result."""
     return [
         (
-            # numpy's name of the dtype, such as bfloat16 for bf16.
-            _DTYPE_PATTERN.sub(_numpy_dtype_name, xla_name).replace("pred", "bool"),
+            f"{_DTYPES[kind]}{bits}_{variant}".rstrip("_"),
             math.prod(map(int, filter(None, extents.split(",")))) * int(bits or 8) // 8,
         )
-        for xla_name, bits, extents in _ARRAY_PATTERN.findall(shape)
+        for kind, bits, variant, extents in _ARRAY_PATTERN.findall(shape)
     ]
-
-
-def _numpy_dtype_name(match: re.Match[str]) -> str:
-    """Return numpy's name for XLA's name of a dtype, such as bfloat16 for ``bf16``."""
-    return f"{_DTYPES[match[1]]}{match[2]}_{match[3]}".rstrip("_")

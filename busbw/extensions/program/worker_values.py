@@ -19,7 +19,6 @@ from busbw.collectives.base import (
     replica_groups_of,
     source_target_pairs_of,
 )
-from busbw.model import machine
 from busbw.model.field_types import MAX_PAYLOAD_BYTES, Count, Natural
 from busbw.model.words import payload_text
 
@@ -168,7 +167,8 @@ class ProgramCollectives:
 
     Attributes:
         uses: The collectives, the largest payload first.
-        mesh: Maps the axis names of the program's mesh to their extents; empty if no mesh is known.
+        mesh: Maps the axis names of the program's mesh to their extents; empty if no mesh is known
+            along whose axes groups of ranks can lie.
         arguments: Maps the names of the program's arguments, such as ``params['w1']``, to the bytes
             of a rank's array, in the order of the arguments. An argument without a name of its own
             has its number as the name, beginning with 0.
@@ -193,88 +193,78 @@ _UNREADABLE_GROUPS_PATTERN = re.compile(
 MAX_RANKS = 65_536
 
 
-@dataclass(frozen=True)
-class MeshAxes:
-    """The mesh of a program, whose axes are matched with the groups of collectives.
+def find_groups(
+    hlo_line: str, mesh: Mapping[str, int], program_ranks: int | None
+) -> tuple[int, int, str]:
+    """Return (ranks in a group, number of groups, mesh axes) of the collective in `hlo_line`.
 
-    Attributes:
-        mesh: Maps the axis names of the mesh to their extents; empty without a mesh.
+    The axes are names joined with commas, such as ``data,model``. If the groups lie along no mesh
+    axes, the text is CONSECUTIVE or STRIDED for groups with such ranks, and empty for other groups.
+    The number of groups is 0 for a collective-permute that is not a ring in each group. Both
+    numbers are 0 if the groups cannot be read.
+
+    Args:
+        hlo_line: The HLO of the collective.
+        mesh: Maps the axis names of the program's mesh to their extents, whose product is
+            `program_ranks`; empty without a mesh.
         program_ranks: The number of ranks of the program; None if the number is unknown.
 
+    Raises:
+        ProgramError: The collective runs over all ranks, and their number is unknown.
+
     """
+    pairs = source_target_pairs_of(hlo_line)
+    if pairs is not None:
+        return _groups_of_pairs(pairs, mesh, program_ranks)
+    size = rank_groups_of_line(hlo_line)
+    if size is not None:
+        groups = replica_groups_of(hlo_line, size.ranks) if size.ranks <= MAX_RANKS else ()
+        return size.size, size.groups, _axes_text(groups or (), mesh)
+    if _UNREADABLE_GROUPS_PATTERN.search(hlo_line):
+        return 0, 0, ""
+    if program_ranks is None:
+        raise ProgramError(
+            "a collective is over all ranks, and its head has neither num_partitions nor "
+            "replica_count: name the number with --ranks=N"
+        )
+    return program_ranks, 1, ",".join(mesh)
 
-    mesh: Mapping[str, int]
-    program_ranks: int | None
 
-    def find_groups(self, hlo_line: str) -> tuple[int, int, str]:
-        """Return (ranks in a group, number of groups, mesh axes) of the collective in `hlo_line`.
+def _groups_of_pairs(
+    pairs: Groups, mesh: Mapping[str, int], program_ranks: int | None
+) -> tuple[int, int, str]:
+    """Return (ranks in a group, number of groups, mesh axis) of a collective-permute.
 
-        The axes are names joined with commas, such as ``data,model``. If the groups lie along no
-        mesh axes, the text is CONSECUTIVE or STRIDED for groups with such ranks, and empty for
-        other groups. The number of groups is 0 for a collective-permute that is not a ring in each
-        group. Both numbers are 0 if the groups cannot be read. Raises ProgramError if the
-        collective runs over all ranks, and their number is unknown.
-        """
-        pairs = source_target_pairs_of(hlo_line)
-        size = rank_groups_of_line(hlo_line)
-        if pairs is not None:
-            return self._groups_of_pairs(pairs)
-        if size is not None:
-            is_small = size.ranks <= MAX_RANKS
-            groups = (replica_groups_of(hlo_line, size.ranks) if is_small else None) or ()
-            return size.size, size.groups, self._axes_text(groups)
-        if _UNREADABLE_GROUPS_PATTERN.search(hlo_line):
-            return 0, 0, ""
-        if self.program_ranks is None:
-            raise ProgramError(
-                "a collective is over all ranks, and its head has neither num_partitions nor "
-                "replica_count: name the number with --ranks=N"
-            )
-        return self.program_ranks, 1, ",".join(self._matchable_mesh)
+    `pairs` are the (sender, receiver) ranks. If all pairs send along a single axis of the program's
+    mesh, the groups are the lines of ranks along this axis. The number of groups is then 0 unless
+    the pairs are a ring in each group. If there is no such axis, the result is the number of ranks
+    in the pairs, 0, and an empty text.
+    """
+    strides = _strides_along(mesh, pairs)
+    if len(strides) != 1:
+        return len({rank for pair in pairs for rank in pair}), 0, ""
+    ((axis, stride),) = strides.items()
+    extent = mesh[axis]
+    steps = {(receiver - sender) // stride % extent for sender, receiver in pairs}
+    is_ring = steps in ({1}, {extent - 1}) and len(set(pairs)) == program_ranks
+    return extent, len(pairs) // extent if is_ring else 0, axis
 
-    def _groups_of_pairs(self, pairs: Groups) -> tuple[int, int, str]:
-        """Return (ranks in a group, number of groups, mesh axis) of a collective-permute.
 
-        `pairs` are the (sender, receiver) ranks. If all pairs send along a single mesh axis, the
-        groups are the lines of ranks along this axis. The number of groups is then 0 unless the
-        pairs are a ring in each group. If there is no such axis, the result is the number of ranks
-        in the pairs, 0, and an empty text.
-        """
-        strides = _strides_along(self._matchable_mesh, pairs)
-        ranks = {rank for pair in pairs for rank in pair}
-        if len(strides) != 1:
-            return len(ranks), 0, ""
-        ((axis, stride),) = strides.items()
-        extent = self._matchable_mesh[axis]
-        steps = {(receiver - sender) // stride % extent for sender, receiver in pairs}
-        is_ring = steps in ({1}, {extent - 1}) and len(set(pairs)) == self.program_ranks
-        return extent, len(pairs) // extent if is_ring else 0, axis
+def _axes_text(groups: Groups, program_mesh: Mapping[str, int]) -> str:
+    """Return the mesh axes along which the groups lie, such as ``data,model``.
 
-    @property
-    def _matchable_mesh(self) -> Mapping[str, int]:
-        """The mesh, or an empty mapping if it cannot be matched with groups.
-
-        A mesh cannot be matched if it does not have exactly the ranks of the program, or if it has
-        too many axes.
-        """
-        has_all_ranks = self.program_ranks == math.prod(self.mesh.values())
-        return self.mesh if has_all_ranks and len(self.mesh) <= len(machine.LETTER_AXES) else {}
-
-    def _axes_text(self, groups: Groups) -> str:
-        """Return the mesh axes along which the groups lie, such as ``data,model``.
-
-        If the groups lie along no mesh axes, return CONSECUTIVE or STRIDED for groups with such
-        ranks, and an empty text for other groups.
-        """
-        size = len(groups[0]) if groups else 0
-        meshes = [self._matchable_mesh]
-        if size > 1 and len(groups) > 1:
-            meshes += [{"": len(groups), CONSECUTIVE: size}, {STRIDED: size, "": len(groups)}]
-        for mesh in meshes:
-            axes = _strides_along(mesh, groups)
-            if "" not in axes and math.prod(mesh[axis] for axis in axes) == size:
-                return ",".join(axes)
-        return ""
+    If the groups lie along no mesh axes, return CONSECUTIVE or STRIDED for groups with such ranks,
+    and an empty text for other groups.
+    """
+    size = len(groups[0]) if groups else 0
+    meshes = [program_mesh]
+    if len(groups) > 1:
+        meshes += [{"": len(groups), CONSECUTIVE: size}, {STRIDED: size, "": len(groups)}]
+    for mesh in meshes:
+        axes = _strides_along(mesh, groups)
+        if "" not in axes and math.prod(mesh[axis] for axis in axes) == size:
+            return ",".join(axes)
+    return ""
 
 
 def _strides_along(mesh: Mapping[str, int], groups: Groups) -> dict[str, int]:
