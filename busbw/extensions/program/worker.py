@@ -64,7 +64,6 @@ _ARGUMENT_NAME_PATTERN = re.compile(r'\bop_name="(?!\w+\()((?:[^"\\]|\\.)*)"')
 # The largest distance of an operand from a collective at which a source line is searched.
 _MAX_OPERAND_DISTANCE = 64
 
-_COMPUTATION_PATTERN = re.compile(r"^(?:ENTRY )?%?([\w.-]+) \(.*\{$", re.MULTILINE)
 _END_PATTERN = re.compile(r"\n\}.*\s*\Z")
 _RANK_COUNTS_PATTERN = re.compile(r"\b(?:num_partitions|replica_count)=(\d{1,9})\b")
 _MESH_PATTERN = re.compile(r"sdy\.mesh @\w+ = <\[(.*?)\]")
@@ -138,7 +137,8 @@ def collectives_in_hlo(
     """
     try:
         module = read_module(text)
-        head = _COMPUTATION_PATTERN.split(text, maxsplit=1)[0]
+        # The first line that ends with a brace begins the first computation.
+        head = text.partition(" {\n")[0]
         if not module.entry or not _END_PATTERN.search(text):
             raise ProgramError(
                 "it is no optimized HLO, or it is cut: expected a whole file with an ENTRY "
