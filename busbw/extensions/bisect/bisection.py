@@ -285,22 +285,23 @@ class Bisection:
 
         `untestable` are the releases between the last good and the first bad release.
         """
+        between = (
+            f" or one of {', '.join(untestable)}, which cannot be tested" if untestable else ""
+        )
         text = (
-            f"first {criterion.problem} release: {self.package} {first_bad}; "
-            f"{last_good} is the last good one"
+            f"first bad release: {self.package} {first_bad}{between} ({criterion.problem}); "
+            f"last good release: {last_good}"
         )
         if self.is_fixed:
             text = (
-                f"first release without it: {self.package} {last_good}; "
-                f"{first_bad} is the last one with it"
+                f"first good release: {self.package} {last_good}{between}; "
+                f"last bad release: {first_bad} ({criterion.problem})"
             )
-        if untestable:
-            text += f", or one of {', '.join(untestable)}, which cannot be tested"
         # The good and the bad release of the command line were decided, too.
         tested = len(self.progress.tested) + 2
         decided = sum(test.status is not Status.UNTESTABLE for test in self.progress.tested) + 2
         text += (
-            f"; {tested} of {plural(len(self.releases), 'release')} tried, "
+            f"; {tested} of {plural(len(self.releases), 'release')} tested, "
             f"{tested - decided} untestable"
         )
         if self.sessions.is_compiling:

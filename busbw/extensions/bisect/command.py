@@ -95,9 +95,11 @@ def run(options: argparse.Namespace) -> int:
 def _try_flags(options: argparse.Namespace) -> int:
     """Print the effect of each flag; return the exit code, which is 1 if a flag has an effect.
 
-    Raises UsageError if the file of flags cannot be read, and StackError if the session without
-    flags has no verdict.
+    Raises UsageError if releases are given, too, or if the file of flags cannot be read. Raises
+    StackError if the session without flags has no verdict.
     """
+    if options.good is not None or options.bad is not None:
+        raise UsageError("--flags tests flags and no releases; leave out --good and --bad")
     flags, code = read_flags(options.flags), 0
     with tempfile.TemporaryDirectory(prefix="busbw-bisect.") as baselines:
         for words in try_flags(_make_session_runner(options, Path(baselines)), flags):

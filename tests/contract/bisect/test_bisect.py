@@ -83,7 +83,7 @@ def test_bisect_names_the_first_slow_release_and_keeps_only_two_environments(
     answer = bisected.run()
     assert answer.code == 0, answer.err
     sentence = (
-        f"first slow release: {PACKAGE} 1.5; 1.4 is the last good one; 5 of 9 releases tried, "
+        f"first bad release: {PACKAGE} 1.5 (slow); last good release: 1.4; 5 of 9 releases tested, "
     )
     assert answer.sentence.startswith(sentence)
     again = answer.out.splitlines()[-1]
@@ -138,8 +138,8 @@ def test_bisect_measures_another_release_in_place_of_a_release_that_does_not_sta
 ) -> None:
     bisected.script("1.5", SLOW, releases={"1.4": {"probe": "exit"}})
     assert bisected.run().sentence.startswith(
-        f"first slow release: {PACKAGE} 1.5; 1.3 is the last good one, or one of 1.4, which cannot "
-        "be tested; "
+        f"first bad release: {PACKAGE} 1.5 or one of 1.4, which cannot be tested (slow); last good "
+        "release: 1.3; "
     )
 
 
@@ -147,7 +147,7 @@ def test_bisect_measures_another_release_in_place_of_a_release_that_does_not_sta
 def test_bisect_names_the_first_release_with_a_wrong_result(bisected: Bisected) -> None:
     bisected.script("1.7", {"cases": [{"then": "wrong_result"}]})
     assert bisected.run().sentence.startswith(
-        f"first wrong result release: {PACKAGE} 1.7; 1.6 is the last good one; "
+        f"first bad release: {PACKAGE} 1.7 (wrong result); last good release: 1.6; "
     )
 
 
@@ -157,7 +157,7 @@ def test_bisect_names_the_first_release_that_is_no_longer_slow_if_the_good_relea
 ) -> None:
     bisected.script("1.0", SLOW, releases={version: {} for version in VERSIONS[3:]})
     assert bisected.run(good="1.8", bad="1.0").sentence.startswith(
-        f"first release without it: {PACKAGE} 1.3; 1.2 is the last one with it; "
+        f"first good release: {PACKAGE} 1.3; last bad release: 1.2 (slow); "
     )
 
 
@@ -197,7 +197,7 @@ def test_an_interrupted_bisection_leaves_no_temporary_files_and_can_be_continued
         if number is not signal.SIGKILL:
             assert not [*temporary.iterdir(), *bisected.folder.rglob("*.new")]
     answer = bisected.run(bad="1.2")
-    sentence = f"first slow release: {PACKAGE} 1.1; 1.0 is the last good one; "
+    sentence = f"first bad release: {PACKAGE} 1.1 (slow); last good release: 1.0; "
     assert answer.sentence.startswith(sentence)
 
 
@@ -229,6 +229,7 @@ def test_the_option_flags_of_bisect_lists_flags_that_have_no_effect(
     ]
     command("bisect", f"--flags={path}").refuses("expected flags such as")
     command("bisect", "jaxlib", f"--flags={recipe}").refuses("--flags: not allowed with argument")
+    command("bisect", f"--flags={recipe}", "--good=1").refuses("leave out --good and --bad")
     command("bisect", "jaxlib").refuses("expected two different releases, --good=VERSION")
 
 
