@@ -28,10 +28,10 @@ from busbw.driver.executor import Executor
 from busbw.driver.group import Group
 from busbw.driver.transport import Request, T, WorkerSpec
 from busbw.frameworks import FRAMEWORKS
-from busbw.hardware import CHIPS, Chip, chip_of
+from busbw.hardware import CHIPS, Chip
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.machine import mesh_shape
-from busbw.model.words import KIB, DeviceClass, choices_text
+from busbw.model.words import DeviceClass, choices_text
 from busbw.session.machine import interpreter_of_framework
 from busbw.session.option import as_usage_error, cache_folder
 from busbw.session.options import Options
@@ -54,46 +54,29 @@ class Gpu:
     Attributes:
         name: The beginning of the names of its topologies, such as ``h100``.
         device_kind: JAX's name for the chip.
-        capability: The compute capability (major, minor).
-        multiprocessor_count: The number of streaming multiprocessors.
-        l2_cache_bytes: The size of the L2 cache.
         memory_bytes: The size of the device memory, as the driver reports it.
-        memory_bandwidth_gb_per_s: The bandwidth of the device memory in GB/s (10^9 bytes/s).
-        clock_ghz: The clock rate in GHz.
         max_gpus_per_host: The largest number of GPUs in a host.
+        device_info: The other properties of the chip, by the names of the fields of XLA's
+            ``GpuDeviceInfoProto``. CUDA reserves 1 KiB of a multiprocessor's shared memory for each
+            block, so that ``shared_memory_per_block_optin`` is 1 KiB less than
+            ``shared_memory_per_core``.
 
     """
 
     name: str
     device_kind: str
-    capability: tuple[int, int]
-    multiprocessor_count: int
-    l2_cache_bytes: int
     memory_bytes: int
-    memory_bandwidth_gb_per_s: int
-    clock_ghz: float
     max_gpus_per_host: int
+    device_info: Mapping[str, object]
 
     def target_config(self) -> str:
         """Return the description of the chip for XLA: a ``GpuTargetConfigProto`` in text format."""
-        major, minor = self.capability
-        is_ampere = major == 8
-        chip = chip_of(self.device_kind)
-        feature = "NONE" if is_ampere else "ACCELERATED_FEATURES"
-        # CUDA reserves 1 KiB of a multiprocessor's shared memory for each block.
-        shared_bytes = (164 if is_ampere else 228) * KIB
+        properties = "\n".join(f"  {name}: {value}" for name, value in self.device_info.items())
         return f"""gpu_device_info {{
   name: "{self.device_kind}"
   device_vendor: "NVIDIA Corporation"
-  cuda_compute_capability {{ major: {major} minor: {minor} feature_extension: {feature} }}
-  core_count: {self.multiprocessor_count}
-  fpus_per_core: {64 if is_ampere else 128}
-  clock_rate_ghz: {self.clock_ghz:g}
+{properties}
   device_memory_size: {self.memory_bytes}
-  memory_bandwidth: {self.memory_bandwidth_gb_per_s * 10**9}
-  l2_cache_size: {self.l2_cache_bytes}
-  shared_memory_per_core: {shared_bytes}
-  shared_memory_per_block_optin: {shared_bytes - KIB}
   shared_memory_per_block: 49152
   registers_per_core_limit: 65536
   registers_per_block_limit: 65536
@@ -106,7 +89,6 @@ class Gpu:
   block_dim_limit_x: 2147483647
   block_dim_limit_y: 65535
   block_dim_limit_z: 65535
-  device_interconnect_info {{ active_links: {chip.links if chip else 0} }}
 }}
 platform_name: "CUDA"
 dnn_version_info {{ major: 9 minor: 10 patch: 0 }}
