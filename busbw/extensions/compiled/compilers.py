@@ -44,7 +44,7 @@ SLICED_CHIPS = {chip.name: chip for chip in CHIPS if chip.shapes}
 
 # The configuration of libtpu in which both cores of a chip are a single device, as JAX sees them on
 # a real chip. Without it libtpu would choose another configuration for a chip that is not there.
-_CHIP_CONFIGS = {"v4": "megacore"}
+_CHIP_CONFIGS = {"v4": {"chip_config_name": "megacore"}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +161,12 @@ def _slice_topology(name: str, chip: Chip, layout: str) -> Topology:
         name=name,
         device=DeviceClass.TPU,
         device_kind=chip.device_kind,
-        layout=name,
         ranks=_ranks_of_slice(chip, layout),
-        chip_config=_CHIP_CONFIGS.get(chip.name, ""),
+        description_arguments={
+            "platform": "tpu",
+            "topology_name": name,
+            **_CHIP_CONFIGS.get(chip.name, {}),
+        },
     )
 
 
@@ -184,11 +187,15 @@ def _gpu_topology(name: str, gpu: Gpu, layout: str) -> Topology:
         name=name,
         device=DeviceClass.GPU,
         device_kind=gpu.device_kind,
-        layout=f"1x{hosts}x{ranks_per_host}",
         ranks=hosts * ranks_per_host,
         hosts=hosts,
-        target_config=gpu.target_config(),
         memory_bytes=gpu.memory_bytes,
+        description_arguments={
+            "platform": "cuda",
+            "topology_name": gpu.name,
+            "target_config": gpu.target_config(),
+            "topology": f"1x{hosts}x{ranks_per_host}",
+        },
     )
 
 

@@ -49,25 +49,21 @@ class Topology:
         name: The name by which --topology selects the chips.
         device: The class of the chips: TPU or GPU.
         device_kind: JAX's name for the chip.
-        layout: The arrangement of the chips in the notation of the compiler.
         ranks: The number of devices, each of which is a rank.
         hosts: The number of hosts that hold the chips.
-        chip_config: libtpu's name for a way to use the cores of a chip; empty for the default of
-            libtpu.
-        target_config: The description of a GPU for XLA; empty for a TPU.
         memory_bytes: The memory of a GPU; None for a TPU, because libtpu knows the memory.
+        description_arguments: The arguments with which `jax.experimental.topologies` describes the
+            chips, by name.
 
     """
 
     name: str
     device: DeviceClass
     device_kind: str
-    layout: str
     ranks: int
     hosts: int = 1
-    chip_config: str = ""
-    target_config: str = ""
     memory_bytes: int | None = None
+    description_arguments: Mapping[str, str] = field(hash=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -336,9 +332,7 @@ def _cached_name(lowered: LoweredProgram, topology: Topology, compiler: Compiler
         sorted(compiler.versions.items()),
         # These values may contain secrets, which a hash does not reveal.
         sorted(variables.compiler_variables(os.environ).items()),
-        topology.layout,
-        topology.chip_config,
-        topology.target_config,
+        sorted(topology.description_arguments.items()),
     )
     name = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()
     return f"{_CACHE_FORMAT}/{name[:2]}/{name[2:34]}.json.gz"

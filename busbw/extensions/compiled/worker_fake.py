@@ -66,7 +66,7 @@ def describe_compiler(topology: Topology) -> Compiler:
             program="fake",
             strategies={"default": "fake", "fake": "fake"},
             clocks=(Clock.DEVICE, Clock.HOST),
-            mesh=topology.layout.partition(":")[2] if topology.device is DeviceClass.TPU else "",
+            mesh=topology.name.partition(":")[2] if topology.device is DeviceClass.TPU else "",
             hosts=topology.hosts,
             processes=topology.hosts,
         ),

@@ -118,18 +118,7 @@ def _devices_of_topology(topology: Topology) -> list[Any]:
     support the topology.
     """
     try:
-        if topology.device is DeviceClass.TPU:
-            config = {"chip_config_name": topology.chip_config} if topology.chip_config else {}
-            description = topologies.get_topology_desc(
-                platform="tpu", topology_name=topology.layout, **config
-            )
-        else:
-            description = topologies.get_topology_desc(
-                platform="cuda",
-                topology_name=topology.name.partition(":")[0],
-                target_config=topology.target_config,
-                topology=topology.layout,
-            )
+        description = topologies.get_topology_desc(**topology.description_arguments)
     except (RuntimeError, ValueError, NotImplementedError) as error:
         raise unavailable(f"{topology.name}: {first_line(error)[:300]}") from error
     devices = list(description.devices)

@@ -33,13 +33,15 @@ def test_a_topology_of_a_tpu_slice_has_the_ranks_and_the_device_kind_of_its_chip
 ) -> None:
     topology = parse_topology(name)
     assert (topology.ranks, topology.device_kind, topology.device) == (ranks, kind, DeviceClass.TPU)
-    assert topology.layout == name
+    assert topology.description_arguments["topology_name"] == name
 
 
 def test_a_topology_name_of_gpus_gives_its_number_of_hosts() -> None:
     single, two = parse_topology("h100:8"), parse_topology("h100:2x8")
-    assert (single.ranks, single.hosts, single.layout) == (8, 1, "1x1x8")
-    assert (two.ranks, two.hosts, two.layout) == (16, 2, "1x2x8")
+    assert (single.ranks, single.hosts) == (8, 1)
+    assert (two.ranks, two.hosts) == (16, 2)
+    layouts = [topology.description_arguments["topology"] for topology in (single, two)]
+    assert layouts == ["1x1x8", "1x2x8"]
     assert single.memory_bytes == GPUS["h100"].memory_bytes
 
 
