@@ -3,7 +3,7 @@
 It is shipped for tests and demonstrations. Only compiling is simulated: the text of the program is
 read and proved as usual. The variable holds JSON::
 
-    {"release": "fake 1", "missing": {"gpu": "no such compiler", "fake 0": "too old"},
+    {"missing": {"gpu": "no such compiler", "libtpu 1.0": "too old"},
      "cases": [{"topology": "v5e:2x4", "payload_bytes": 1048576, "strategy": "Ring",
                 "temporary_bytes": 4096, "then": "kill"},
                {"program": "train.py:step", "hlo": "step.txt", "mesh": {"data": 8}}]}
@@ -12,8 +12,8 @@ The script is the value of the variable. Its entry `missing` gives the reason wh
 available for a class of devices or a release. An entry of `cases` is for the topology, payload and
 program that the entry names; an entry without a topology, for example, is for all topologies. If
 several entries are for a case, the later entries win. `then` is the event that compiling the case
-causes: kill, exit, hang, error, out_of_memory, or ``lose_collective``, which leaves the collective
-out of the program. The optimized HLO of a user's `program` is in the file `hlo`, and `mesh` maps
+causes: kill, exit, hang, error or out_of_memory. If ``loses_collective`` is true, the program lacks
+the collective. The optimized HLO of a user's `program` is in the file `hlo`, and `mesh` maps
 the axes of its mesh to their extents.
 """
 
@@ -31,12 +31,12 @@ from busbw.model.case import Case
 from busbw.model.machine import DeviceSet
 from busbw.model.words import Clock, DeviceClass
 from busbw.worker import process
+from busbw.worker.backends.base import unavailable
 from busbw.worker.backends.fake.backend import cause_fault
 
 from .worker import RELEASE_VARIABLE, Compiler, LoweredProgram, OptimizedProgram, Topology
 
 SCRIPT_VARIABLE = "BUSBW_FAKE_COMPILER"
-_LOSE_COLLECTIVE = "lose_collective"
 _REFUSAL_MESSAGES = {
     "error": "INTERNAL: made up: this compiler refuses the program",
     "out_of_memory": "RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for "
@@ -45,13 +45,15 @@ _REFUSAL_MESSAGES = {
 
 
 def describe_compiler(topology: Topology) -> Compiler:
-    """Return the scripted compiler; its field `missing` is not empty if the script says so."""
-    script = _read_script()
-    release = os.environ.get(RELEASE_VARIABLE) or script.get("release", "fake 1")
-    absent = script.get("missing", {})
-    missing = absent.get(topology.device.value) or absent.get(release)
-    if missing:
-        return Compiler(topology=topology.name, missing=missing)
+    """Return the scripted compiler.
+
+    Raises MeasuringError UNAVAILABLE if the script says that the compiler is missing.
+    """
+    release = os.environ.get(RELEASE_VARIABLE, "fake 1")
+    reasons = _read_script().get("missing", {})
+    reason = reasons.get(topology.device.value) or reasons.get(release)
+    if reason:
+        raise unavailable(reason)
     return Compiler(
         topology=topology.name,
         release=release,
@@ -115,8 +117,7 @@ def _compile(case: Case, script: dict[str, Any]) -> OptimizedProgram:
     event = script.get("then", "")
     if event in _REFUSAL_MESSAGES:
         raise compile_error(RuntimeError(_REFUSAL_MESSAGES[event]))
-    if event != _LOSE_COLLECTIVE:
-        cause_fault(event)
+    cause_fault(event)
     payload = case.payload_bytes
     temporary = int(script.get("temporary_bytes", 0))
     return OptimizedProgram(
@@ -131,7 +132,7 @@ def _hlo_text(case: Case, script: dict[str, Any]) -> str:
     """Return made-up optimized HLO with a loop that runs the collective of the case.
 
     `script` contains the merged entries of the case: `strategy` is the algorithm that the simulated
-    compiler states. If `then` is ``lose_collective``, the loop lacks the collective.
+    compiler states. If ``loses_collective`` is true, the loop lacks the collective.
     """
     collective = COLLECTIVES[case.collective]
     payload = f"f32[{case.payload_bytes // 4}]{{0}}"
@@ -153,7 +154,7 @@ def _hlo_text(case: Case, script: dict[str, Any]) -> str:
 %body (held: (s32[], {payload})) -> (s32[], {payload}) {{
   %held = (s32[], {payload}) parameter(0)
   %own = {payload} get-tuple-element(%held), index=1
-  {"" if script.get("then") == _LOSE_COLLECTIVE else line}
+  {"" if script.get("loses_collective") else line}
 }}
 
 ENTRY %main (own: {payload}) -> (s32[], {payload}) {{

@@ -26,7 +26,7 @@ from busbw.worker.backends.framework import package_versions
 from busbw.worker.backends.jax import collective
 from busbw.worker.backends.jax.backend import describe_devices, jax_package_versions, make_mesh
 
-from .worker import RELEASE_VARIABLE, Compiler, LoweredProgram, OptimizedProgram, Topology
+from .worker import Compiler, LoweredProgram, OptimizedProgram, Topology
 
 # The packages that contain a compiler, by the kind of device.
 _COMPILER_PACKAGES = {
@@ -36,12 +36,13 @@ _COMPILER_PACKAGES = {
 
 
 def describe_compiler(topology: Topology) -> Compiler:
-    """Return the compiler for `topology`; its field `missing` says why there is no compiler."""
-    try:
-        release = _compiler_release(topology.device)
-        devices = _devices_of_topology(topology)
-    except MeasuringError as error:
-        return Compiler(topology=topology.name, missing=str(error))
+    """Return the compiler for `topology`.
+
+    Raises MeasuringError UNAVAILABLE if no compiler is installed, or if the compiler does not
+    support the topology.
+    """
+    release = _compiler_release(topology.device)
+    devices = _devices_of_topology(topology)
     return Compiler(
         topology=topology.name,
         release=release,
@@ -68,24 +69,26 @@ def lower_case(case: Case, topology: Topology) -> LoweredProgram:
         )
     mesh = make_mesh(case, devices)
     program, step = collective.lower_case_program(case, mesh, topology.device)
-    return LoweredProgram(program.as_text(), step, partial(_compile, program))
+    return LoweredProgram(program.as_text(), step, partial(_compile, program, devices))
 
 
-def _compile(lowered: Any, devices: Sequence[Any] | None = None) -> OptimizedProgram:
-    """Compile a program, the jax.stages.Lowered `lowered`.
+def _compile(lowered: Any, devices: Sequence[Any]) -> OptimizedProgram:
+    """Compile a program, the jax.stages.Lowered `lowered`, for `devices`.
 
-    `devices` are the devices that a user's program may use; None for a program of busbw. Raises
-    MeasuringError if the compiler refuses the program, if this jaxlib is too old to read the output
-    of the compiler, or if a user's program uses other devices.
+    Raises MeasuringError if the compiler refuses the program, if this jaxlib is too old to read the
+    output of the compiler, or if a user's program uses other devices.
     """
     try:
         compiled = lowered.compile()
-        if devices is not None:
-            _check_devices(compiled, devices)
+        shardings = jax.tree.leaves((compiled.input_shardings, compiled.output_shardings))
         memory = compiled.memory_analysis()
         text = compiled.as_text()
     except (jax.errors.JaxRuntimeError, RuntimeError, ValueError) as error:
         raise compile_error(error) from error
+    used = {device for sharding in shardings for device in getattr(sharding, "device_set", ())}
+    if not used <= set(devices):
+        text = "it is made for other devices than those that it was given"
+        raise MeasuringError(FailureKind.PROGRAM_ERROR, text)
     return OptimizedProgram(
         text=text,
         needed_bytes=int(
@@ -98,16 +101,6 @@ def _compile(lowered: Any, devices: Sequence[Any] | None = None) -> OptimizedPro
         temporary_bytes=int(memory.temp_size_in_bytes),
         peak_bytes=int(getattr(memory, "peak_memory_in_bytes", 0)),
     )
-
-
-def _check_devices(compiled: Any, devices: Sequence[Any]) -> None:
-    """Raise MeasuringError if a user's program uses devices other than `devices`."""
-    shardings = jax.tree.leaves((compiled.input_shardings, compiled.output_shardings))
-    used = {device for sharding in shardings for device in getattr(sharding, "device_set", ())}
-    if not used <= set(devices):
-        kinds = ", ".join(sorted({device.device_kind for device in used.difference(devices)}))
-        text = f"it is made for other devices ({kinds}) than those that it was given"
-        raise MeasuringError(FailureKind.PROGRAM_ERROR, text)
 
 
 @functools.cache
@@ -133,26 +126,19 @@ def _devices_of_topology(topology: Topology) -> list[Any]:
 def _compiler_release(device: DeviceClass) -> str:
     """Return the package and version of the compiler for TPUs or GPUs, such as ``libtpu 0.0.42.1``.
 
-    Raises MeasuringError if no compiler is installed.
+    Of a libtpu that pip did not install, return the path instead. Raises MeasuringError if no
+    compiler is installed.
     """
     # JAX sets the variable to the path of an installed libtpu.
     library = os.environ.get("TPU_LIBRARY_PATH")
     if device is DeviceClass.TPU and library:
-        return os.environ.get(RELEASE_VARIABLE) or _libtpu_release(Path(library))
-    installed = package_versions(*_COMPILER_PACKAGES[device])
-    releases = [
-        f"{name} {installed[name]}" for name in _COMPILER_PACKAGES[device] if name in installed
-    ]
+        # pip and uv record the version of libtpu next to the folder of the library.
+        records = sorted(Path(library).parent.parent.glob("libtpu-*.dist-info"))
+        return records[0].stem.replace("-", " ") if records else f"libtpu of {library}"
+    packages = _COMPILER_PACKAGES[device]
+    installed = package_versions(*packages)
+    releases = [f"{name} {installed[name]}" for name in packages if name in installed]
     if not releases:
-        names = " or ".join(_COMPILER_PACKAGES[device])
+        names = " or ".join(packages)
         raise unavailable(f'{names} is not installed: pip install "busbw[compilers]"')
     return releases[0]
-
-
-def _libtpu_release(library: Path) -> str:
-    """Return the package and version of libtpu that pip recorded next to its file `library`.
-
-    Without such a record, return a text with the path of the file.
-    """
-    records = sorted(library.parent.parent.glob("libtpu-*.dist-info"))
-    return records[0].stem.replace("-", " ") if records else f"libtpu of {library}"

@@ -77,7 +77,7 @@ def test_a_compiled_program_that_needs_more_memory_fails_even_if_changes_are_acc
 def test_a_compiled_program_without_its_collective_fails_and_is_never_stored(
     folder: Folder, options: list[str]
 ) -> None:
-    script(folder, {"then": "lose_collective"})
+    script(folder, {"loses_collective": True})
     ran = compiled(folder, *options, exit_code=1)
     assert set(outcomes(ran).values()) == {"FAILED"}
     assert "not a collective: expected 1 all-reduce of 1024 bytes" in ran.text

@@ -43,7 +43,7 @@ def test_a_regression_or_a_wrong_result_fails_even_if_python_disables_assertions
 def test_a_program_that_lost_its_collective_fails_even_if_python_disables_assertions(
     folder: Folder,
 ) -> None:
-    folder.environment.setenv("BUSBW_FAKE_COMPILER", '{"cases": [{"then": "lose_collective"}]}')
+    folder.environment.setenv("BUSBW_FAKE_COMPILER", '{"cases": [{"loses_collective": true}]}')
     folder.environment.setenv("PYTHONOPTIMIZE", "1")
     options = ("--frameworks=fake", "--topology=v5e:2x4", "--compile-cache=none", "--payloads=1K")
     ran = folder.pytest("perf", *options, *WITHOUT_CACHE, *PLAIN, exit_code=1)

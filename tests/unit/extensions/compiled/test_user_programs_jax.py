@@ -68,7 +68,7 @@ MODULES: Mapping[str, tuple[str, str]] = {
     "takes other devices": (
         "import jax, jax.numpy as jnp\n\ndef step(devices):\n"
         "    return jax.jit(jnp.sum).lower(jnp.ones(8))\n",
-        "it is made for other devices (cpu) than those that it was given",
+        "it is made for other devices than those that it was given",
     ),
     "wants a larger mesh": (
         "import jax\n\ndef step(devices):\n    jax.make_mesh((16,), ('x',), devices=devices)\n",
