@@ -8,13 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from busbw.driver.transport import WorkerSpec
-from busbw.extensions.compiled.compilers import (
-    COMPILER_ENVIRONMENT,
-    ParallelCompiler,
-    parse_topology,
-)
+from busbw.extensions.compiled.compilers import COMPILER_ENVIRONMENT, ParallelCompiler
 from busbw.extensions.compiled.judge import CompileJob
-from busbw.extensions.compiled.worker import CompiledProgram, Compiler
+from busbw.extensions.compiled.worker import CompiledProgram, Compiler, CompileSpec
 from busbw.grid import MeasuredDevices, resolve_case_without_hosts
 from busbw.model.case import Case, CaseSpec
 from busbw.model.launch import Failure
@@ -33,7 +29,7 @@ def compiling() -> Iterator[ParallelCompiler]:
         python=sys.executable,
         framework="jax",
         service="compile",
-        default_variables=COMPILER_ENVIRONMENT["jax"],
+        default_variables=COMPILER_ENVIRONMENT,
     )
     with local_executor() as executor:
         yield ParallelCompiler(executor, {"": worker_spec}, worker_count=2, timeout_s=TIMEOUT_S)
@@ -42,7 +38,7 @@ def compiling() -> Iterator[ParallelCompiler]:
 def compilers(topologies: Iterable[str]) -> dict[str, Compiler]:
     """Describe the compiler of each of the topologies."""
     with compiling() as parallel, parallel.executor:
-        return {name: parallel.describe_compiler("", parse_topology(name)) for name in topologies}
+        return {name: parallel.describe_compiler("", name) for name in topologies}
 
 
 def case_on(spec: CaseSpec, devices: DeviceSet) -> tuple[Case, EnvironmentKey]:
@@ -57,16 +53,27 @@ def compiled(
     programs: Mapping[str, Wanted], available: Mapping[str, Compiler]
 ) -> dict[str, CompiledProgram | Failure]:
     """Compile each program of `programs`, and return the results by name."""
+    specs = {
+        name: made.spec(topology, **{"payload_bytes": 2**20, **changes})
+        for name, (topology, changes) in programs.items()
+    }
+    return compile_specs(specs, available)
 
-    def job(topology: str, changes: Mapping[str, object]) -> CompileJob:
-        devices = available[topology].devices
-        assert devices is not None, available[topology].missing
-        case, key = case_on(made.spec(topology, **{"payload_bytes": 2**20, **changes}), devices)
-        return CompileJob(case=case, key=key, topology=parse_topology(topology))
 
-    jobs = {name: job(*program) for name, program in programs.items()}
+def compile_specs(
+    specs: Mapping[str, CompileSpec], available: Mapping[str, Compiler], cache: Path | None = None
+) -> dict[str, CompiledProgram | Failure]:
+    """Compile the program of each of `specs`, and return the results by name."""
+    jobs = {}
+    for spec in specs.values():
+        devices = available[spec.topology].devices
+        assert devices is not None, available[spec.topology].missing
+        case, key = case_on(spec, devices)
+        jobs[spec] = CompileJob(case=case, key=key)
     with compiling() as parallel:
-        return dict(zip(jobs, parallel.compile_jobs(list(jobs.values()))))
+        parallel.cache = cache
+        results = parallel.compile_jobs(jobs)
+    return {name: results[spec] for name, spec in specs.items()}
 
 
 # What is compiled after the collective was replaced in the program.
@@ -74,7 +81,7 @@ _SABOTAGED_PROGRAM = """
 from busbw import wire
 from busbw.extensions.compiled import compilers, worker, worker_jax
 _, topology, mesh, collective = sys.argv
-real.prepare("jax", None, compilers.COMPILER_ENVIRONMENT["jax"])
+real.prepare("jax", None, compilers.COMPILER_ENVIRONMENT)
 import jax
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.backends.jax import collective as forms

@@ -17,7 +17,7 @@ import math
 import re
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
@@ -37,7 +37,7 @@ from busbw.session.option import as_usage_error, cache_folder
 from busbw.session.options import Options
 
 from .judge import CompileJob
-from .worker import RELEASE_VARIABLE, CompiledProgram, Compiler, Topology
+from .worker import RELEASE_VARIABLE, CompiledProgram, Compiler, CompileSpec, Topology
 
 # The chips that are sold as slices, by name.
 SLICED_CHIPS = {chip.name: chip for chip in CHIPS if chip.shapes}
@@ -124,17 +124,6 @@ TOPOLOGY_SETS = {
 _GPU_LAYOUT_PATTERN = re.compile(r"(?:(?P<hosts>[1-9]\d?)x)?(?P<each>[1-9]\d?)")
 
 
-def parse_topologies(text: str) -> tuple[Topology, ...]:
-    """Return the topologies that a comma list names, each topology once.
-
-    A word of the list is the name of a topology, such as ``v5e:2x4``, or of a set of topologies in
-    TOPOLOGY_SETS, such as ``tpu``. Raises ValueError if a word is unknown.
-    """
-    words = filter(None, map(str.strip, text.split(",")))
-    names = dict.fromkeys(name for word in words for name in TOPOLOGY_SETS.get(word, (word,)))
-    return tuple(map(parse_topology, names))
-
-
 def parse_topology(name: str) -> Topology:
     """Return the topology with the name `name`, such as ``v5e:2x4`` or ``h100:2x8``.
 
@@ -199,18 +188,16 @@ def _gpu_topology(name: str, gpu: Gpu, layout: str) -> Topology:
     )
 
 
-# Environment variables of workers that compile, by framework; a value that the user set wins.
+# Environment variables of workers that compile; a value that the user set wins.
 COMPILER_ENVIRONMENT = {
-    "jax": {
-        # A compiler needs no hardware: do not search for it, here or in a cloud's metadata.
-        "JAX_PLATFORMS": "cpu",
-        "TPU_SKIP_MDS_QUERY": "1",
-        "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",
-        # Several processes may load libtpu at once, because they do not use a chip.
-        "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
-        "CUDA_VISIBLE_DEVICES": "-1",
-        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
-    }
+    # A compiler needs no hardware: do not search for it, here or in a cloud's metadata.
+    "JAX_PLATFORMS": "cpu",
+    "TPU_SKIP_MDS_QUERY": "1",
+    "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",
+    # Several processes may load libtpu at once, because they do not use a chip.
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+    "CUDA_VISIBLE_DEVICES": "-1",
+    "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
 }
 
 
@@ -236,11 +223,11 @@ def compile_cache_folder(options: Options) -> Path | None:
     return folder
 
 
-def prepare_compiler_worker_specs(options: Options) -> dict[str, WorkerSpec]:
+def prepare_compiler_worker_specs(options: Options, cache: Path | None) -> dict[str, WorkerSpec]:
     """Return the WorkerSpec that starts the workers of each compiler, by the compiler's label.
 
-    The versions of libtpu that --libtpu names are downloaded first, if necessary. Raises UsageError
-    if a version is missing and cannot be downloaded.
+    The versions of libtpu that --libtpu names are downloaded into the folder `cache` first, if
+    necessary. Raises UsageError if a version is missing and cannot be downloaded.
     """
     # A session that compiles has a single framework.
     framework = options.frameworks[0]
@@ -248,14 +235,14 @@ def prepare_compiler_worker_specs(options: Options) -> dict[str, WorkerSpec]:
         python=interpreter_of_framework(options, framework),
         framework=framework,
         service="compile",
-        default_variables=COMPILER_ENVIRONMENT.get(framework, {}),
+        default_variables=COMPILER_ENVIRONMENT,
     )
     worker_specs = dict.fromkeys(compiler_labels(options), worker_spec)
     for label, version in zip(worker_specs, options.extra.get("libtpu", ())):
-        environment = {RELEASE_VARIABLE: f"libtpu {version}"}
-        if not FRAMEWORKS[framework].is_scripted:
-            cache = compile_cache_folder(options)
-            environment["TPU_LIBRARY_PATH"] = str(download_libtpu(version, cache))
+        if FRAMEWORKS[framework].is_scripted:
+            environment = {RELEASE_VARIABLE: f"libtpu {version}"}
+        else:
+            environment = {"TPU_LIBRARY_PATH": str(download_libtpu(version, cache))}
         worker_specs[label] = replace(worker_spec, environment=environment)
     return worker_specs
 
@@ -306,38 +293,40 @@ class ParallelCompiler:
     _worker_groups: dict[tuple[int, str], Group] = field(default_factory=dict)
     _launch_numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
-    def describe_compiler(self, compiler_label: str, topology: Topology) -> Compiler:
-        """Return the compiler with the label `compiler_label` for `topology`.
+    def describe_compiler(self, compiler_label: str, topology_name: str) -> Compiler:
+        """Return the compiler with the label `compiler_label` for the topology `topology_name`.
 
-        If no worker answers, the field `missing` of the returned Compiler contains the reason. The
-        caller enters the context of the executor.
+        Without a compiler for the topology, and if no worker answers, the field `missing` of the
+        returned Compiler contains the reason. The caller enters the context of the executor.
         """
-        request = Request("describe", Compiler, {"topology": topology})
+        request = Request("describe", Compiler, {"topology": parse_topology(topology_name)})
         answer = self._ask_worker(compiler_label, request, "starting the compiler")
         if isinstance(answer, Failure):
-            return Compiler(topology=topology.name, missing=answer.message)
+            return Compiler(topology=topology_name, missing=answer.message)
         return answer
 
-    def compile_jobs(self, jobs: Sequence[CompileJob]) -> list[CompiledProgram | Failure]:
-        """Compile all jobs, and return their results in the order of the jobs.
+    def compile_jobs(
+        self, jobs: Mapping[CompileSpec, CompileJob]
+    ) -> dict[CompileSpec, CompiledProgram | Failure]:
+        """Compile all jobs, and return the program of each job, or why it failed.
 
         All workers are stopped at the end, also after an error or an interrupt.
         """
-        with (
-            self.executor,
-            ThreadPoolExecutor(max(1, min(self.worker_count, len(jobs)))) as threads,
-        ):
+        with self.executor, ThreadPoolExecutor(self.worker_count) as threads:
             try:
-                return list(threads.map(self._compile_job, jobs))
-            except BaseException:
+                return dict(zip(jobs, threads.map(self._compile_job, jobs, jobs.values())))
+            finally:
                 self.executor.stop()
-                raise
 
-    def _compile_job(self, job: CompileJob) -> CompiledProgram | Failure:
+    def _compile_job(self, spec: CompileSpec, job: CompileJob) -> CompiledProgram | Failure:
         """Let the worker of this thread compile `job`; return the program, or why it failed."""
-        values = {"topology": job.topology, "case": job.case, "cache": str(self.cache or "")}
+        values = {
+            "topology": parse_topology(spec.topology),
+            "case": job.case,
+            "cache": str(self.cache or ""),
+        }
         request = Request("compile", CompiledProgram, values)
-        return self._ask_worker(job.compiler, request, "compiling")
+        return self._ask_worker(spec.compiler, request, "compiling")
 
     def _ask_worker(self, compiler_label: str, request: Request[T], activity: str) -> T | Failure:
         """Send `request` to this thread's worker, and return the reply, or why there is no reply.

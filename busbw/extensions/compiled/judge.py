@@ -7,7 +7,7 @@ difference is real.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from busbw.extensions.program.report import argument_differences, collective_differences
 from busbw.extensions.program.worker_values import Difference
@@ -26,7 +26,6 @@ from .worker import (
     CompiledVerdict,
     Compiler,
     CompileSpec,
-    Topology,
 )
 
 # The memory of a compiled program may grow by this fraction, or by this number of bytes if that is
@@ -42,18 +41,14 @@ class CompileJob:
 
     Attributes:
         case: The case on the devices of the topology.
-        topology: The chips for which the case is compiled.
         key: The environment key of the case, which selects its baseline.
-        compiler: The label of the compiler; empty if the session has a single compiler.
         baseline: The stored program of the case; None if no program is stored.
 
     """
 
     case: Case
-    topology: Topology
     key: EnvironmentKey
-    compiler: str = ""
-    baseline: CompiledBaseline | None = field(default=None, compare=False)
+    baseline: CompiledBaseline | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -40,7 +40,6 @@ from .worker import (
     CompiledVerdict,
     Compiler,
     CompileSpec,
-    Topology,
 )
 
 # The frameworks whose programs can be compiled for a topology; the first is the default.
@@ -62,9 +61,9 @@ def mode_of(options: Options) -> Mode | None:
     program_sources(options)
     frameworks = options.frameworks if options.names_frameworks else (_SUPPORTED_FRAMEWORKS[0],)
     if not set(frameworks) <= set(options.frameworks).intersection(_SUPPORTED_FRAMEWORKS):
-        got = ",".join(options.frameworks)
         raise UsageError(
-            f"--frameworks: expected jax with --topology, got {got!r}; {how_to_install('jax')}"
+            f"--frameworks: expected jax with --topology, got {','.join(options.frameworks)!r}; "
+            f"{how_to_install('jax')}"
         )
     # Programs are compiled for all chips of a topology, which a mesh must have.
     options = replace(
@@ -121,10 +120,9 @@ def _junit_properties(verdict: Verdict, judged_session: JudgedSession | None) ->
     `judged_session` is not used, because the verdict has all properties of a compiled case.
     """
     compiled = compiled_verdict(verdict)
-    release = compiled.program.release or None
     return {
         "topology": compiled.spec.topology,
-        "compiler": release,
+        "compiler": compiled.program.release or None,
         **compiled_row(compiled).values,
     }
 
@@ -138,48 +136,43 @@ def compile_and_judge(
     no compiler or cannot run a case, or if a baseline cannot be read.
     """
     options = collected_session.options
+    cache = compile_cache_folder(options)
     parallel_compiler = ParallelCompiler(
         executor=executor,
-        worker_specs=prepare_compiler_worker_specs(options),
+        worker_specs=prepare_compiler_worker_specs(options, cache),
         worker_count=len(os.sched_getaffinity(0)),
         timeout_s=options.case_timeout,
-        cache=compile_cache_folder(options),
+        cache=cache,
     )
     specs = tuple(spec for spec in collected_session.specs if isinstance(spec, CompileSpec))
-    compilers = _find_compilers(parallel_compiler, specs, options.extra["topology"])
+    compilers = _find_compilers(parallel_compiler, specs)
     jobs = _make_jobs(options, specs, compilers)
     for compiler in compilers.values():
         text = compiler.release or f"none ({compiler.missing})"
         display.write_line(f"busbw compiler for {compiler.topology}: {text}")
     display.show_status(f"busbw: compiling {len(jobs)} programs")
-    results = parallel_compiler.compile_jobs(list(jobs.values()))
     compilation = convert_to(
         CompilingSession, collected_session, specs=specs, compilers=compilers, jobs=jobs
     )
-    return judge_programs(compilation, dict(zip(jobs, results)))
+    return judge_programs(compilation, parallel_compiler.compile_jobs(jobs))
 
 
 def _find_compilers(
-    parallel_compiler: ParallelCompiler,
-    specs: Sequence[CompileSpec],
-    topologies: Sequence[Topology],
+    parallel_compiler: ParallelCompiler, specs: Sequence[CompileSpec]
 ) -> dict[tuple[str, str], Compiler]:
     """Return the compilers of the selected topologies, by (compiler label, topology name).
 
     If a compiler does not support a topology, its field `missing` says why. Raises UsageError if a
     topology is not supported by any compiler.
     """
-    names = {spec.topology for spec in specs}
     with parallel_compiler.executor:
         compilers = {
-            (label, topology.name): parallel_compiler.describe_compiler(label, topology)
-            for label in dict.fromkeys(spec.compiler for spec in specs)
-            for topology in topologies
-            if topology.name in names
+            (label, topology): parallel_compiler.describe_compiler(label, topology)
+            for label, topology in dict.fromkeys((spec.compiler, spec.topology) for spec in specs)
         }
-    supported_names = {name for (_, name), compiler in compilers.items() if not compiler.missing}
+    supported = {name for (_, name), compiler in compilers.items() if not compiler.missing}
     for (_, name), compiler in compilers.items():
-        if name not in supported_names:
+        if name not in supported:
             raise UsageError(f"--topology={name}: {compiler.missing}")
     return compilers
 
@@ -195,7 +188,6 @@ def _make_jobs(
     topology cannot run a case, or if a baseline cannot be read.
     """
     jobs: dict[CompileSpec, CompileJob] = {}
-    topologies = {topology.name: topology for topology in options.extra["topology"]}
     roots = (options.baselines, shipped_folder("baselines"))
     # Compiling may take long: files are checked first, so that a damaged file is reported early.
     with as_usage_error(BaselineError, OSError):
@@ -210,13 +202,7 @@ def _make_jobs(
                 case, key = grid.resolve_case_without_hosts(spec, target)
             # The program that busbw ships is compared with if the user has stored no program.
             stored = (results.find_program(root, key, case) for root in roots)
-            jobs[spec] = CompileJob(
-                case=case,
-                topology=topologies[spec.topology],
-                compiler=spec.compiler,
-                key=key,
-                baseline=next(filter(None, stored), None),
-            )
+            jobs[spec] = CompileJob(case=case, key=key, baseline=next(filter(None, stored), None))
     return jobs
 
 
@@ -243,15 +229,14 @@ def judge_programs(
             continue
         job = compilation.jobs[spec]
         case_key = replace(spec, compiler="")
-        is_first = case_key not in previous
-        baseline = job.baseline if is_first else previous[case_key]
+        baseline = previous.get(case_key, job.baseline)
         verdicts[spec] = judge_compiled_case(
             spec,
             job.case,
             results[spec],
             baseline,
             release=compiler.release,
-            requires_baseline=options.require_baselines and is_first,
+            requires_baseline=options.require_baselines and case_key not in previous,
             accepts_changes="accept_compiled_changes" in options.extra,
             will_be_stored=options.update_baselines == "all"
             or (options.update_baselines == "new" and baseline is None),
@@ -271,8 +256,8 @@ def baseline_from(verdict: CompiledVerdict, date: str) -> CompiledBaseline | Non
     failure.
     """
     program = verdict.program
-    is_out_of_memory = verdict.outcome is Outcome.OUT_OF_MEMORY
-    if verdict.case is None or not (program.now or is_out_of_memory):
+    is_stored = program.now is not None or verdict.outcome is Outcome.OUT_OF_MEMORY
+    if verdict.case is None or not is_stored:
         return None
     return CompiledBaseline(
         case=verdict.case, compiled=program.now, date=date, release=program.release
@@ -286,20 +271,17 @@ def accept_programs(judged_session: JudgedSession) -> JudgedSession:
     stored, too. Failed cases are not stored.
     """
     compilation = judged_session.observations
-    if not isinstance(compilation, CompilingSession):
-        return judged_session
+    assert isinstance(compilation, CompilingSession)
     accepted: list[tuple[EnvironmentKey, CompiledBaseline]] = []
     for verdict in map(compiled_verdict, judged_session.verdicts.values()):
         baseline = baseline_from(verdict, compilation.date)
-        if baseline is not None and not verdict.failed:
-            job = compilation.jobs[verdict.spec]
-            is_requested = {
-                "all": True,
-                "improved": verdict.outcome is Outcome.IMPROVED,
-                # A program that busbw ships is not new, although it is not in the user's folder.
-                "new": job.baseline is None,
-            }
-            if is_requested[judged_session.options.update_baselines]:
-                accepted.append((job.key, baseline))
+        is_requested = {
+            "all": True,
+            "improved": verdict.outcome is Outcome.IMPROVED,
+            # A program that busbw ships is not new, although it is not in the user's folder.
+            "new": verdict.program.baseline is None,
+        }
+        if baseline and not verdict.failed and is_requested[compilation.options.update_baselines]:
+            accepted.append((compilation.jobs[verdict.spec].key, baseline))
     rows = results.save_programs(judged_session.options.baselines, accepted)
     return replace(judged_session, baseline_tables=written_baseline_tables(rows))

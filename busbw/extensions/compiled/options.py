@@ -18,9 +18,11 @@ def parse_topology_names(text: str) -> tuple[object, ...]:
     ``all``, ``tpu`` or ``gpu``. Raises ValueError if a word is unknown.
     """
     # Sessions without --topology do not wait for the tables of chips.
-    from .compilers import parse_topologies
+    from .compilers import TOPOLOGY_SETS, parse_topology
 
-    return parse_topologies(text)
+    words = filter(None, map(str.strip, text.split(",")))
+    names = dict.fromkeys(name for word in words for name in TOPOLOGY_SETS.get(word, (word,)))
+    return tuple(map(parse_topology, names))
 
 
 @argument_type

@@ -37,7 +37,7 @@ from busbw.worker.backends.hlo import proof
 from busbw.worker.backends.hlo.module import algorithm_in_backend_config
 from busbw.worker.serve import request_value
 
-# The variable that tells a worker the release of its compiler, which a bare library does not say.
+# The variable that tells a worker with a simulated compiler the release of this compiler.
 RELEASE_VARIABLE = "BUSBW_COMPILER_RELEASE"
 
 

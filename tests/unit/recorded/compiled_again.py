@@ -12,7 +12,7 @@ from busbw import wire
 from busbw.extensions.compiled.judge import CompileJob, CompilingSession
 from busbw.extensions.compiled.mode import judge_programs
 from busbw.extensions.compiled.results import find_program, results_json
-from busbw.extensions.compiled.worker import CompiledProgram, Compiler, CompileSpec, Topology
+from busbw.extensions.compiled.worker import CompiledProgram, Compiler, CompileSpec
 from busbw.model.case import Case, CaseSpec, convert_to
 from busbw.model.launch import Failure
 from busbw.model.machine import EnvironmentKey
@@ -35,7 +35,6 @@ def compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
         for row in inputs["compile_specs"]
     )
     compilers = replayed.read_all(Compiler, inputs["compilers"])
-    topologies = replayed.read_all(Topology, inputs["topologies"])
     labels = list(dict.fromkeys(spec.compiler for spec in specs))
     for_each_label = len(compilers) // len(labels) if labels else 0
     described = {
@@ -45,17 +44,11 @@ def compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
     extra = {"accept_compiled_changes": True} if inputs["settings"]["accept_changes"] else {}
     jobs: dict[CompileSpec, CompileJob] = {}
     results: dict[CompileSpec, CompiledProgram | Failure] = {}
-    by_name = {topology.name: topology for topology in topologies}
     for place, (key, case, kind, answer) in zip(
         inputs["results_of"], inputs["results"], strict=True
     ):
         spec = specs[place]
-        job = CompileJob(
-            topology=by_name[spec.topology],
-            compiler=spec.compiler,
-            case=wire.from_json(Case, case),
-            key=wire.from_json(EnvironmentKey, key),
-        )
+        job = CompileJob(case=wire.from_json(Case, case), key=wire.from_json(EnvironmentKey, key))
         jobs[spec] = replace(job, baseline=find_program(root, job.key, job.case))
         kinds: dict[str, Any] = {"Compiled": CompiledProgram, "Failure": Failure}
         results[spec] = wire.from_json(kinds[kind], answer)

@@ -29,7 +29,7 @@ PAYLOADS = (2**10, 2**16, 2**20, 2**24) if IS_ALL else (2**10, 2**20)
 # there must be known by its name, whatever else is true of it.
 _COMPILE = """
 from busbw.extensions.compiled import compilers
-real.prepare("jax", None, compilers.COMPILER_ENVIRONMENT["jax"])
+real.prepare("jax", None, compilers.COMPILER_ENVIRONMENT)
 from busbw.collectives import COLLECTIVES
 from busbw.extensions.compiled import worker_jax as compiler
 from busbw.worker.backends.base import MeasuringError

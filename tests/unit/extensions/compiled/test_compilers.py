@@ -11,10 +11,11 @@ from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.local import LocalWorker
 from busbw.extensions.compiled import compilers
-from busbw.extensions.compiled.compilers import ParallelCompiler, parse_topology
+from busbw.extensions.compiled.compilers import ParallelCompiler
 from busbw.extensions.compiled.judge import CompileJob
 from busbw.model.machine import Protocol
 from busbw.session.option import UsageError
+from tests.helpers import compiled as made
 from tests.helpers.sweep import sweep
 from tests.helpers.wheels import use_index, wheel
 from tests.helpers.workers import KEY, Watched, case, executor, processes, worker_spec
@@ -35,9 +36,6 @@ def test_a_release_of_libtpu_is_downloaded_only_once(
         compilers.download_libtpu("9.0.43", tmp_path)
 
 
-V5E = parse_topology("v5e:2x4")
-
-
 @pytest.mark.workers
 @pytest.mark.parametrize("event", sweep(["listen", "compile"]))
 def test_an_interrupt_of_workers_that_compile_leaves_no_worker(bundle: Bundle, event: str) -> None:
@@ -46,10 +44,12 @@ def test_an_interrupt_of_workers_that_compile_leaves_no_worker(bundle: Bundle, e
             raise KeyboardInterrupt
 
     protocol = Protocol.parse("device/fake")
-    jobs = [
-        CompileJob(case=replace(case(size), ranks=8, protocol=protocol), topology=V5E, key=KEY)
+    jobs = {
+        made.spec(payload_bytes=size): CompileJob(
+            case=replace(case(size), ranks=8, protocol=protocol), key=KEY
+        )
         for size in (1024, 2048, 3072)
-    ]
+    }
     running = ParallelCompiler(
         Executor(Watched(bundle, interrupt)),
         {"": replace(worker_spec(), service="compile")},
@@ -68,4 +68,4 @@ def test_a_compiler_whose_worker_cannot_start_is_described_as_missing_with_the_r
     begin = replace(worker_spec("/bin/false"), service="compile")
     running = ParallelCompiler(executor(bundle), {"": begin}, worker_count=1, timeout_s=5.0)
     with running.executor:
-        assert "exit code 1" in running.describe_compiler("", V5E).missing
+        assert "exit code 1" in running.describe_compiler("", "v5e:2x4").missing

@@ -9,7 +9,7 @@ import pytest
 from busbw.extensions.compiled.compilers import (
     GPUS,
     SLICED_CHIPS,
-    parse_topologies,
+    TOPOLOGY_SETS,
     parse_topology,
 )
 from busbw.model.words import DeviceClass
@@ -51,7 +51,7 @@ def test_every_listed_topology_has_two_or_more_ranks(name: str) -> None:
 
 
 def test_the_value_all_of_the_option_topology_means_exactly_one_topology_for_each_chip() -> None:
-    kinds = [topology.device_kind for topology in parse_topologies("all")]
+    kinds = [parse_topology(name).device_kind for name in TOPOLOGY_SETS["all"]]
     assert len(set(kinds)) == len(kinds) == len({name.partition(":")[0] for name in KNOWN})
 
 

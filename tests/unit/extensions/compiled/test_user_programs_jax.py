@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.extensions.compiled.compilers import parse_topology
-from busbw.extensions.compiled.judge import CompileJob, program_differences
+from busbw.extensions.compiled.judge import program_differences
 from busbw.extensions.compiled.mode import program_spec
 from busbw.extensions.compiled.worker import CompiledProgram, CompileSpec
 from busbw.extensions.program.worker_values import Difference
@@ -120,16 +119,11 @@ def mapped(devices):
 def _answers(
     sources: Mapping[str, str], topology: str = "v5e:2x4", cache: Path | None = None
 ) -> dict[str, CompiledProgram | Failure]:
-    devices = compilers.compilers([topology])[topology].devices
-    assert devices is not None
-    jobs = {}
-    for name, source in sources.items():
-        spec = convert_to(CompileSpec, program_spec("jax", source), topology=topology)
-        case, key = compilers.case_on(spec, devices)
-        jobs[name] = CompileJob(case=case, key=key, topology=parse_topology(topology))
-    with compilers.compiling() as parallel:
-        parallel.cache = cache
-        return dict(zip(jobs, parallel.compile_jobs(list(jobs.values()))))
+    specs = {
+        name: convert_to(CompileSpec, program_spec("jax", source), topology=topology)
+        for name, source in sources.items()
+    }
+    return compilers.compile_specs(specs, compilers.compilers([topology]), cache)
 
 
 def _programs(
