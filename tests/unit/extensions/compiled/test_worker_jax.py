@@ -67,7 +67,7 @@ ON_GPUS: Mapping[str, compilers.Wanted] = {
 CHAINS = [f"{chip} {size}" for chip in ("v5e", "v6e") for size in SIZES]
 ONE = {"collectives": {"all-reduce": 1}}
 ALONE: Mapping[str, object] = {"around": {}, "around_loop": {}}
-IN_PLACE = {"collectives": {"all-reduce": 2}, "groups": "1x8", "alias_bytes": 2**20, **ALONE}
+IN_PLACE = {"collectives": {"all-reduce": 2}, "groups": "1x8", **ALONE}
 SHOTS = {name: {"strategy": f"TRITON_{name}_SHOT"} for name in ("ONE", "TWO")}
 
 # Of compiled programs, some attributes.
