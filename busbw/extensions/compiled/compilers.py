@@ -97,20 +97,22 @@ device_description_str: "{self.device_kind}"
 
 
 # The file gpus.json has the values of each chip.
-_GPU_TABLE = wire.parse_json(files(__package__).joinpath("gpus.json").read_bytes())
-GPUS = {gpu.name: gpu for gpu in wire.from_json(tuple[Gpu, ...], _GPU_TABLE, "gpus.json")}
+GPUS = {
+    gpu.name: gpu
+    for gpu in wire.from_json(
+        tuple[Gpu, ...], wire.parse_json(files(__package__).joinpath("gpus.json").read_bytes())
+    )
+}
 
 
-def _ranks_of_slice(chip: Chip, shape: str) -> int:
-    """Return the number of ranks of a TPU slice; `shape` counts chips along axes, such as 2x4."""
-    return chip.devices_per_chip * math.prod(mesh_shape(shape))
-
-
-_SLICES_OF_8_RANKS = tuple(
-    f"{name}:{shape}"
-    for name, chip in SLICED_CHIPS.items()
-    for shape in chip.shapes
-    if _ranks_of_slice(chip, shape) == 8
+_SLICES_OF_8_RANKS = (
+    "v2:2x2",
+    "v3:2x2",
+    "v4:2x2x2",
+    "v5e:2x4",
+    "v5p:2x2x2",
+    "v6e:2x4",
+    "tpu7x:2x2x1",
 )
 _HOSTS_OF_8_GPUS = tuple(f"{name}:8" for name in GPUS)
 
@@ -135,7 +137,7 @@ def parse_topology(name: str) -> Topology:
     if chip in GPUS:
         return _gpu_topology(name, GPUS[chip], layout)
     expected = f"expected one of {choices_text((*SLICED_CHIPS, *GPUS))}"
-    raise ValueError(f"{name[:60]!r}: no chip is called {chip[:60]!r}; {expected}")
+    raise ValueError(f"{name!r}: no chip is called {chip!r}; {expected}")
 
 
 def _slice_topology(name: str, chip: Chip, layout: str) -> Topology:
@@ -145,12 +147,12 @@ def _slice_topology(name: str, chip: Chip, layout: str) -> Topology:
     """
     if layout not in chip.shapes:
         names = ", ".join(f"{chip.name}:{shape}" for shape in chip.shapes)
-        raise ValueError(f"{name[:60]!r}: {chip.name} is known as {names}")
+        raise ValueError(f"{name!r}: {chip.name} is known as {names}")
     return Topology(
         name=name,
         device=DeviceClass.TPU,
         device_kind=chip.device_kind,
-        ranks=_ranks_of_slice(chip, layout),
+        ranks=chip.devices_per_chip * math.prod(mesh_shape(layout)),
         description_arguments={
             "platform": "tpu",
             "topology_name": name,

@@ -20,7 +20,7 @@ def parse_topology_names(text: str) -> tuple[object, ...]:
     # Sessions without --topology do not wait for the tables of chips.
     from .compilers import TOPOLOGY_SETS, parse_topology
 
-    words = filter(None, map(str.strip, text.split(",")))
+    words = map(str.strip, text.split(","))
     names = dict.fromkeys(name for word in words for name in TOPOLOGY_SETS.get(word, (word,)))
     return tuple(map(parse_topology, names))
 
@@ -31,7 +31,7 @@ def parse_libtpu_versions(text: str) -> tuple[str, ...]:
 
     Raises ValueError if a version is invalid.
     """
-    return tuple(dict.fromkeys(str(Version(word)) for word in text.split(",") if word))
+    return tuple(dict.fromkeys(str(Version(word)) for word in text.split(",")))
 
 
 TOPOLOGY = Option(

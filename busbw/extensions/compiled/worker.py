@@ -14,7 +14,6 @@ import importlib
 import json
 import os
 import sys
-import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -253,10 +252,6 @@ class LoweredProgram:
     mesh: Mapping[str, int] | None = None
 
 
-# The version of the cache's format; files of other versions are ignored.
-_CACHE_FORMAT = 2
-
-
 def make_worker(options: Any) -> ModuleType:
     """Prepare the worker, and return the module that compiles for the worker's framework.
 
@@ -300,12 +295,16 @@ def compile_case(framework_module: Any, request: Mapping[str, Any]) -> CompiledP
             case, or the program does not fit into the memory of the chip.
 
     """
-    cache = request_value(request, "cache", str)
     case = request_value(request, "case", Case)
     topology = request_value(request, "topology", Topology)
+    cache = request_value(request, "cache", str)
     lowered: LoweredProgram = framework_module.lower_case(case, topology)
-    name = cache and _cached_name(lowered, topology, framework_module.describe_compiler(topology))
-    optimized = _load_or_compile(lowered, Path(cache) / name if cache else None)
+    if cache:
+        compiler = framework_module.describe_compiler(topology)
+        path = Path(cache) / _cached_name(lowered, topology, compiler)
+        optimized = _load_or_compile(lowered, path)
+    else:
+        optimized = lowered.compile()
     program = _describe_program(case, topology, lowered, optimized)
     if topology.memory_bytes is not None and optimized.needed_bytes > topology.memory_bytes:
         raise MeasuringError(
@@ -329,31 +328,28 @@ def _cached_name(lowered: LoweredProgram, topology: Topology, compiler: Compiler
         lowered.text,
         compiler.build,
         compiler.release,
-        sorted(compiler.versions.items()),
+        compiler.versions,
         # These values may contain secrets, which a hash does not reveal.
-        sorted(variables.compiler_variables(os.environ).items()),
-        sorted(topology.description_arguments.items()),
+        variables.compiler_variables(os.environ),
+        topology.description_arguments,
     )
-    name = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()
-    return f"{_CACHE_FORMAT}/{name[:2]}/{name[2:34]}.json.gz"
+    name = hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
+    return f"programs/{name}.json.gz"
 
 
-def _load_or_compile(lowered: LoweredProgram, path: Path | None) -> OptimizedProgram:
+def _load_or_compile(lowered: LoweredProgram, path: Path) -> OptimizedProgram:
     """Return the program in the cache file at `path`, or else compile it and write the file.
 
-    If the file is missing or damaged, the program is compiled and the file is written. If `path` is
-    None, the program is always compiled, and no file is written. Raises MeasuringError if the
-    compiler refuses the program, and OSError if the file cannot be written.
+    If the file is missing, is damaged or has other fields, the program is compiled and the file is
+    written. Raises MeasuringError if the compiler refuses the program, and OSError if the file
+    cannot be written.
     """
-    if path is not None:
-        damage = storage.InputError, OSError, EOFError, zlib.error, wire.WireError
-        with contextlib.suppress(*damage):
-            document = wire.parse_json(gzip.decompress(storage.read(path)))
-            return wire.from_json(OptimizedProgram, document)
+    with contextlib.suppress(storage.InputError, wire.WireError):
+        document = wire.parse_json(storage.gunzip(storage.read(path)))
+        return wire.from_json(OptimizedProgram, document)
     optimized = lowered.compile()
-    if path is not None:
-        text = json.dumps(wire.to_json(optimized))
-        storage.write(path, gzip.compress(text.encode(), mtime=0))
+    text = json.dumps(wire.to_json(optimized))
+    storage.write(path, gzip.compress(text.encode(), mtime=0))
     return optimized
 
 
