@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from busbw.extensions.program.report import argument_differences, collective_differences
 from busbw.extensions.program.worker_values import Difference
 from busbw.judge.session import build_session_verdict
-from busbw.model.case import Case
+from busbw.model.case import Case, CaseSpec
 from busbw.model.launch import Failure
 from busbw.model.machine import EnvironmentKey
 from busbw.model.verdict import SessionVerdict
-from busbw.model.words import MIB, FailureKind, Outcome, SessionOutcome, bytes_text, plural
-from busbw.session.state import CollectedSession
+from busbw.model.words import GIB, MIB, FailureKind, Outcome, SessionOutcome, bytes_text, plural
+from busbw.session.state import CollectedSession, JudgedSession
 
 from .worker import (
     CompiledBaseline,
@@ -98,58 +98,10 @@ def judge_compiled_case(
     )
     requires_baseline = requires_baseline and not will_be_stored
     if isinstance(result, Failure):
-        verdict = replace(verdict, failure=result)
         return _judge_failure(verdict, result, requires_baseline, will_be_stored)
     verdict = replace(verdict, program=replace(program, now=result))
-    return _judge_program(verdict, result, requires_baseline, accepts_changes, will_be_stored)
-
-
-def _judge_failure(
-    verdict: CompiledVerdict, failure: Failure, requires_baseline: bool, will_be_stored: bool
-) -> CompiledVerdict:
-    """Return `verdict`, completed for a case that the compiler did not compile.
-
-    `failure` is the reason. Any kind but OUT_OF_MEMORY (the program needs more memory than the chip
-    has) fails the case. OUT_OF_MEMORY fails the case if the earlier program fitted, or if a
-    baseline is required and there is none, but never if the outcome will be stored.
-    """
-    text = failure.first_line
-    baseline = verdict.program.baseline
-    if failure.kind is FailureKind.COMPILE_ERROR:
-        return replace(verdict, outcome=Outcome.COMPILE_ERROR, failed=True, text=text)
-    if failure.kind is not FailureKind.OUT_OF_MEMORY:
-        text = f"{failure.kind.text}: {text}"
-        return replace(verdict, outcome=Outcome.FAILED, failed=True, text=text)
     if baseline is None:
-        failed = requires_baseline
-        reason = "no baseline"
-    elif baseline.compiled is None:
-        failed = False
-        reason = f"expected, as with {baseline.release}"
-    else:
-        failed = not will_be_stored
-        reason = f"it compiled with {baseline.release}"
-    return replace(
-        verdict,
-        outcome=Outcome.OUT_OF_MEMORY,
-        failed=failed,
-        expected=will_be_stored or (baseline is not None and not failed),
-        text=f"{text}; {reason}",
-    )
-
-
-def _judge_program(
-    verdict: CompiledVerdict,
-    now: CompiledProgram,
-    requires_baseline: bool,
-    accepts_changes: bool,
-    will_be_stored: bool,
-) -> CompiledVerdict:
-    """Return `verdict`, completed by the comparison of the program `now` with its baseline."""
-    baseline = verdict.program.baseline
-    case = verdict.case
-    if baseline is None or case is None:
-        text = f"{now.algorithm_text}; nothing to compare with"
+        text = f"{result.algorithm_text}; nothing to compare with"
         return replace(verdict, outcome=Outcome.NO_BASELINE, failed=requires_baseline, text=text)
     if baseline.case.protocol != case.protocol:
         text = f"another program: {baseline.case.protocol} in the baseline, {case.protocol} now"
@@ -163,17 +115,45 @@ def _judge_program(
             change,
             fails=not will_be_stored and (change.name in _MEMORY_FIELDS or not accepts_changes),
         )
-        for change in program_differences(baseline.compiled, now)
+        for change in program_differences(baseline.compiled, result)
     )
     if not differences:
-        return replace(verdict, text=f"compiles as with {baseline.release}: {now.algorithm_text}")
-    differences += tuple(argument_differences(baseline.compiled.arguments, now.arguments))
+        text = f"compiles as with {baseline.release}: {result.algorithm_text}"
+        return replace(verdict, text=text)
+    differences += tuple(argument_differences(baseline.compiled.arguments, result.arguments))
     return replace(
         verdict,
         outcome=Outcome.CHANGED,
         failed=any(change.fails for change in differences),
         text="; ".join(change.text for change in differences),
         program=replace(verdict.program, differences=differences),
+    )
+
+
+def _judge_failure(
+    verdict: CompiledVerdict, failure: Failure, requires_baseline: bool, will_be_stored: bool
+) -> CompiledVerdict:
+    """Return `verdict`, completed for a case that the compiler did not compile.
+
+    `failure` is the reason. Any kind but OUT_OF_MEMORY (the program needs more memory than the chip
+    has) fails the case. OUT_OF_MEMORY fails the case if the earlier program fitted, or if a
+    baseline is required and there is none, but never if the outcome will be stored.
+    """
+    text = failure.first_line
+    baseline = verdict.program.baseline
+    verdict = replace(verdict, failed=True, failure=failure)
+    if failure.kind is FailureKind.COMPILE_ERROR:
+        return replace(verdict, outcome=Outcome.COMPILE_ERROR, text=text)
+    if failure.kind is not FailureKind.OUT_OF_MEMORY:
+        return replace(verdict, outcome=Outcome.FAILED, text=f"{failure.kind.text}: {text}")
+    verdict = replace(verdict, outcome=Outcome.OUT_OF_MEMORY, expected=will_be_stored)
+    if baseline is None:
+        return replace(verdict, failed=requires_baseline, text=f"{text}; no baseline")
+    if baseline.compiled is None:
+        expectation = f"expected, as with {baseline.release}"
+        return replace(verdict, failed=False, expected=True, text=f"{text}; {expectation}")
+    return replace(
+        verdict, failed=not will_be_stored, text=f"{text}; it compiled with {baseline.release}"
     )
 
 
@@ -202,12 +182,14 @@ def program_differences(
         old_bytes = getattr(old_program, attribute)
         new_bytes = getattr(new_program, attribute)
         if new_bytes > old_bytes + max(MEMORY_GROWTH * old_bytes, LEAST_MEMORY_GROWTH_BYTES):
-            before = bytes_text(old_bytes)
-            after = bytes_text(new_bytes)
-            if before == after:
-                before = f"{old_bytes} bytes"
-                after = f"{new_bytes} bytes"
-            yield Difference(name=name, before=before, now=after, fails=True)
+            # The two texts differ: a growth by 1 % needs two decimals, and by 1 MiB only one.
+            decimals = 2 if new_bytes >= GIB else 1
+            yield Difference(
+                name=name,
+                before=bytes_text(old_bytes, decimals),
+                now=bytes_text(new_bytes, decimals),
+                fails=True,
+            )
 
 
 def _property_texts(program: CompiledProgram) -> dict[str, str]:
@@ -247,4 +229,62 @@ def judge_compiled_session(verdicts: Sequence[CompiledVerdict]) -> SessionVerdic
         default_text=f"{plural(len(verdicts), 'case')} compiled by {', '.join(releases)}",
         # Each compiler but the first is compared with the compiler before it.
         is_compared=len({verdict.spec.compiler for verdict in verdicts}) > 1,
+    )
+
+
+def judge_programs(
+    compilation: CompilingSession, results: Mapping[CompileSpec, CompiledProgram | Failure]
+) -> JudgedSession:
+    """Return the session with the verdict on each case.
+
+    `results` maps each compiled case to its program, or to the failure of the compiler. The
+    programs of the first compiler are compared with the baselines, and only these programs are
+    affected by --require-baselines. The programs of each further compiler are compared with the
+    programs of the compiler before it. A case is skipped if its compiler does not support the
+    topology.
+    """
+    verdicts: dict[CaseSpec, CompiledVerdict] = {}
+    previous: dict[CompileSpec, CompiledBaseline | None] = {}
+    options = compilation.options
+    for spec in compilation.specs:
+        compiler = compilation.compilers[spec.compiler, spec.topology]
+        if compiler.missing:
+            verdicts[spec] = CompiledVerdict(
+                spec=spec, outcome=Outcome.SKIPPED, failed=False, text=compiler.missing
+            )
+            continue
+        job = compilation.jobs[spec]
+        case_key = replace(spec, compiler="")
+        baseline = previous.get(case_key, job.baseline)
+        verdicts[spec] = judge_compiled_case(
+            spec,
+            job.case,
+            results[spec],
+            baseline,
+            release=compiler.release,
+            requires_baseline=options.require_baselines and case_key not in previous,
+            accepts_changes="accept_compiled_changes" in options.extra,
+            will_be_stored=options.update_baselines == "all"
+            or (options.update_baselines == "new" and baseline is None),
+        )
+        previous[case_key] = baseline_from(verdicts[spec], compilation.date)
+    return JudgedSession(
+        session_verdict=judge_compiled_session(list(verdicts.values())),
+        verdicts=verdicts,
+        observations=compilation,
+    )
+
+
+def baseline_from(verdict: CompiledVerdict, date: str) -> CompiledBaseline | None:
+    """Return the baseline that stores the program of a case, or that the case was out of memory.
+
+    `date` is the day of the session. Returns None if the case was not compiled, or after another
+    failure.
+    """
+    program = verdict.program
+    is_stored = program.now is not None or verdict.outcome is Outcome.OUT_OF_MEMORY
+    if verdict.case is None or not is_stored:
+        return None
+    return CompiledBaseline(
+        case=verdict.case, compiled=program.now, date=date, release=program.release
     )

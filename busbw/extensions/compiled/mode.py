@@ -11,11 +11,7 @@ from busbw.baselines.document import BaselineError
 from busbw.driver.executor import Executor
 from busbw.extensions.program.options import program_name, program_sources
 from busbw.model.case import ALL_COLLECTIVES_WORD, CaseSpec, GridError, convert_to
-from busbw.model.launch import Failure
-from busbw.model.machine import EnvironmentKey
 from busbw.model.verdict import Verdict
-from busbw.model.words import Outcome
-from busbw.report.session import written_baseline_tables
 from busbw.session.accept import write_requested_baselines
 from busbw.session.command_line import how_to_install, shipped_folder
 from busbw.session.measure import Display
@@ -25,22 +21,22 @@ from busbw.session.record import write_outputs
 from busbw.session.run import Mode
 from busbw.session.state import CollectedSession, JudgedSession
 
-from . import results
 from .compilers import (
     ParallelCompiler,
     compile_cache_folder,
     compiler_labels,
     prepare_compiler_worker_specs,
 )
-from .judge import CompileJob, CompilingSession, judge_compiled_case, judge_compiled_session
-from .results import compiled_row, compiled_tables, compiled_verdict, results_json
-from .worker import (
-    CompiledBaseline,
-    CompiledProgram,
-    CompiledVerdict,
-    Compiler,
-    CompileSpec,
+from .judge import CompileJob, CompilingSession, judge_programs
+from .results import (
+    accept_programs,
+    compiled_row,
+    compiled_tables,
+    compiled_verdict,
+    find_program,
+    results_json,
 )
+from .worker import Compiler, CompileSpec
 
 # The frameworks whose programs can be compiled for a topology; the first is the default.
 _SUPPORTED_FRAMEWORKS = ("jax", "fake")
@@ -61,10 +57,7 @@ def mode_of(options: Options) -> Mode | None:
     program_sources(options)
     frameworks = options.frameworks if options.names_frameworks else (_SUPPORTED_FRAMEWORKS[0],)
     if not set(frameworks) <= set(options.frameworks).intersection(_SUPPORTED_FRAMEWORKS):
-        raise UsageError(
-            f"--frameworks: expected jax with --topology, got {','.join(options.frameworks)!r}; "
-            f"{how_to_install('jax')}"
-        )
+        raise UsageError(f"--frameworks: expected jax with --topology; {how_to_install('jax')}")
     # Programs are compiled for all chips of a topology, which a mesh must have.
     options = replace(
         options, frameworks=frameworks, absent_frameworks=(), ranks=None, history=None
@@ -170,10 +163,10 @@ def _find_compilers(
             (label, topology): parallel_compiler.describe_compiler(label, topology)
             for label, topology in dict.fromkeys((spec.compiler, spec.topology) for spec in specs)
         }
-    supported = {name for (_, name), compiler in compilers.items() if not compiler.missing}
-    for (_, name), compiler in compilers.items():
-        if name not in supported:
-            raise UsageError(f"--topology={name}: {compiler.missing}")
+    supported = {compiler.topology for compiler in compilers.values() if not compiler.missing}
+    for compiler in compilers.values():
+        if compiler.topology not in supported:
+            raise UsageError(f"--topology={compiler.topology}: {compiler.missing}")
     return compilers
 
 
@@ -201,87 +194,6 @@ def _make_jobs(
             with as_usage_error(GridError, where=f"--topology={spec.topology}: "):
                 case, key = grid.resolve_case_without_hosts(spec, target)
             # The program that busbw ships is compared with if the user has stored no program.
-            stored = (results.find_program(root, key, case) for root in roots)
+            stored = (find_program(root, key, case) for root in roots)
             jobs[spec] = CompileJob(case=case, key=key, baseline=next(filter(None, stored), None))
     return jobs
-
-
-def judge_programs(
-    compilation: CompilingSession, results: Mapping[CompileSpec, CompiledProgram | Failure]
-) -> JudgedSession:
-    """Return the session with the verdict on each case.
-
-    `results` maps each compiled case to its program, or to the failure of the compiler. The
-    programs of the first compiler are compared with the baselines, and only these programs are
-    affected by --require-baselines. The programs of each further compiler are compared with the
-    programs of the compiler before it. A case is skipped if its compiler does not support the
-    topology.
-    """
-    verdicts: dict[CaseSpec, CompiledVerdict] = {}
-    previous: dict[CompileSpec, CompiledBaseline | None] = {}
-    options = compilation.options
-    for spec in compilation.specs:
-        compiler = compilation.compilers[spec.compiler, spec.topology]
-        if compiler.missing:
-            verdicts[spec] = CompiledVerdict(
-                spec=spec, outcome=Outcome.SKIPPED, failed=False, text=compiler.missing
-            )
-            continue
-        job = compilation.jobs[spec]
-        case_key = replace(spec, compiler="")
-        baseline = previous.get(case_key, job.baseline)
-        verdicts[spec] = judge_compiled_case(
-            spec,
-            job.case,
-            results[spec],
-            baseline,
-            release=compiler.release,
-            requires_baseline=options.require_baselines and case_key not in previous,
-            accepts_changes="accept_compiled_changes" in options.extra,
-            will_be_stored=options.update_baselines == "all"
-            or (options.update_baselines == "new" and baseline is None),
-        )
-        previous[case_key] = baseline_from(verdicts[spec], compilation.date)
-    return JudgedSession(
-        session_verdict=judge_compiled_session(list(verdicts.values())),
-        verdicts=verdicts,
-        observations=compilation,
-    )
-
-
-def baseline_from(verdict: CompiledVerdict, date: str) -> CompiledBaseline | None:
-    """Return the baseline that stores the program of a case, or that the case was out of memory.
-
-    `date` is the day of the session. Returns None if the case was not compiled, or after another
-    failure.
-    """
-    program = verdict.program
-    is_stored = program.now is not None or verdict.outcome is Outcome.OUT_OF_MEMORY
-    if verdict.case is None or not is_stored:
-        return None
-    return CompiledBaseline(
-        case=verdict.case, compiled=program.now, date=date, release=program.release
-    )
-
-
-def accept_programs(judged_session: JudgedSession) -> JudgedSession:
-    """Store the programs that --update-baselines accepts as the new baselines.
-
-    Returns the session with the tables of the changed baselines. Cases that are out of memory are
-    stored, too. Failed cases are not stored.
-    """
-    compilation = judged_session.observations
-    assert isinstance(compilation, CompilingSession)
-    accepted: list[tuple[EnvironmentKey, CompiledBaseline]] = []
-    for verdict in map(compiled_verdict, judged_session.verdicts.values()):
-        baseline = baseline_from(verdict, compilation.date)
-        is_requested = {
-            "all": True,
-            "improved": verdict.outcome is Outcome.IMPROVED,
-            # A program that busbw ships is not new, although it is not in the user's folder.
-            "new": verdict.program.baseline is None,
-        }
-        if baseline and not verdict.failed and is_requested[compilation.options.update_baselines]:
-            accepted.append((compilation.jobs[verdict.spec].key, baseline))
-    rows = results.save_programs(judged_session.options.baselines, accepted)
-    return replace(judged_session, baseline_tables=written_baseline_tables(rows))

@@ -29,14 +29,13 @@ from busbw.report.results import (
     SessionDescription,
     SessionDocument,
     abbreviate_homes,
-    check_collective,
 )
-from busbw.report.session import ChangeRow
+from busbw.report.session import ChangeRow, written_baseline_tables
 from busbw.report.table import Column, Row, Table, TextLine, attributes_or_none
 from busbw.session.record import common_result_fields
 from busbw.session.state import JudgedSession
 
-from .judge import CompilingSession
+from .judge import CompilingSession, baseline_from
 from .worker import (
     CompiledBaseline,
     CompiledComparison,
@@ -85,13 +84,17 @@ class CompiledBaselineFile(StoredFile):
 StoredPrograms = Mapping[tuple[object, ...], CompiledBaseline]
 
 
-def read_programs(path: Path) -> tuple[CompiledBaselineFile, StoredPrograms]:
-    """Return the file of stored programs at `path`, and its programs by `Case.line_key`.
+def read_programs(path: Path, key: EnvironmentKey, case: Case) -> StoredPrograms:
+    """Return the programs in the file at `path` by `Case.line_key`; empty without such a file.
 
-    Raises BaselineError if the file cannot be read or is not a file of programs.
+    Raises BaselineError if the file cannot be read or is damaged, or if its contents are not for
+    the case `case` in the environment `key`.
     """
+    if not store.path_exists(path):
+        return {}
     stored, cases = read_stored_file(path, CompiledBaselineFile, _BASELINE_DOCUMENT)
-    return stored, {
+    store.check_matches_path(path, stored, key, case)
+    return {
         case.line_key: convert_to(CompiledBaseline, line, case=case)
         for line, case in zip(stored.entries, cases)
     }
@@ -104,7 +107,7 @@ def baseline_file_text(key: EnvironmentKey, programs: StoredPrograms) -> str:
     environment key under which all programs are stored.
     """
     baselines = [programs[name] for name in sorted(programs)]
-    entries = (
+    entries = tuple(
         convert_to(
             CompiledBaselineLine,
             baseline,
@@ -113,9 +116,8 @@ def baseline_file_text(key: EnvironmentKey, programs: StoredPrograms) -> str:
         )
         for baseline in baselines
     )
-    first = baselines[0].case
     return stored_file_text(
-        convert_to(CompiledBaselineFile, first, environment=key, entries=tuple(entries))
+        convert_to(CompiledBaselineFile, baselines[0].case, environment=key, entries=entries)
     )
 
 
@@ -125,22 +127,8 @@ def find_program(root: Path, key: EnvironmentKey, case: Case) -> CompiledBaselin
     `root` is the folder of baselines, and `key` the environment key of the case. Raises
     BaselineError if the file of the program cannot be read or is damaged.
     """
-    return _read_stored(store.baseline_path(root / BASELINE_FOLDER, key, case), key, case).get(
-        case.line_key
-    )
-
-
-def _read_stored(path: Path, key: EnvironmentKey, case: Case) -> StoredPrograms:
-    """Return the programs in the file at `path` by `Case.line_key`; empty without such a file.
-
-    Raises BaselineError if the file is damaged, or if its contents are not for the case `case` in
-    the environment `key`.
-    """
-    if not store.path_exists(path):
-        return {}
-    stored, programs = read_programs(path)
-    store.check_matches_path(path, stored, key, case)
-    return programs
+    path = store.baseline_path(root / BASELINE_FOLDER, key, case)
+    return read_programs(path, key, case).get(case.line_key)
 
 
 def save_programs(
@@ -162,7 +150,7 @@ def save_programs(
     with store.lock_for_writing(root):
         for key, new in accepted_programs:
             path = store.baseline_path(root / BASELINE_FOLDER, key, new.case)
-            programs = changed[path][1] if path in changed else _read_stored(path, key, new.case)
+            programs = changed[path][1] if path in changed else read_programs(path, key, new.case)
             before = programs.get(new.case.line_key)
             if before is not None and replace(before, date=new.date) == new:
                 continue
@@ -176,11 +164,33 @@ def save_programs(
                     "",
                 )
             )
-        if changed:
-            storage.remove_half_written_files(root)
+        storage.remove_half_written_files(root)
         for path, (key, programs) in changed.items():
             storage.write(path, baseline_file_text(key, programs))
     return changes
+
+
+def accept_programs(judged_session: JudgedSession) -> JudgedSession:
+    """Store the programs that --update-baselines accepts as the new baselines.
+
+    Returns the session with the tables of the changed baselines. Cases that are out of memory are
+    stored, too. Failed cases are not stored.
+    """
+    compilation = judged_session.observations
+    assert isinstance(compilation, CompilingSession)
+    accepted: list[tuple[EnvironmentKey, CompiledBaseline]] = []
+    for verdict in map(compiled_verdict, judged_session.verdicts.values()):
+        baseline = baseline_from(verdict, compilation.date)
+        is_requested = {
+            "all": True,
+            "improved": verdict.outcome is Outcome.IMPROVED,
+            # A program that busbw ships is not new, although it is not in the user's folder.
+            "new": verdict.program.baseline is None,
+        }
+        if baseline and not verdict.failed and is_requested[compilation.options.update_baselines]:
+            accepted.append((compilation.jobs[verdict.spec].key, baseline))
+    changes = save_programs(compilation.options.baselines, accepted)
+    return replace(judged_session, baseline_tables=written_baseline_tables(changes))
 
 
 _COLUMNS = (
@@ -217,7 +227,7 @@ def _table_title(verdict: CompiledVerdict) -> str:
     case = verdict.case
     release = verdict.program.release or verdict.spec.compiler
     family = f": {case.family_name}, {case.ranks} ranks" if case is not None else ""
-    return f"{verdict.spec.topology}{family}" + (f" by {release}" if release else "")
+    return f"{verdict.spec.topology}{family} by {release}"
 
 
 def compiled_row(verdict: CompiledVerdict) -> Row:
@@ -235,9 +245,6 @@ def compiled_row(verdict: CompiledVerdict) -> Row:
         markup=verdict_markup(verdict),
         notes=notes,
     )
-
-
-RESULTS_DOCUMENT = "busbw compiled results"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -272,18 +279,6 @@ class CompiledCaseRecord:
     notes: tuple[str, ...]
     program: CompiledComparison
 
-    def validate(self) -> None:
-        """Raise ValueError if the case or its stored program has an impossible collective."""
-        baseline = self.program.baseline
-        check_collective(self.case)
-        check_collective(baseline.case if baseline else None, "program.baseline.case")
-
-    @property
-    def verdict(self) -> CompiledVerdict:
-        """The verdict on the case."""
-        spec = convert_to(CompileSpec, self.spec, topology=self.topology, compiler=self.compiler)
-        return convert_to(CompiledVerdict, self, spec=spec)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompiledResults(SessionDocument):
@@ -296,46 +291,37 @@ class CompiledResults(SessionDocument):
 
     """
 
-    document: str = RESULTS_DOCUMENT
+    document: str = "busbw compiled results"
     compilers: tuple[Compiler, ...]
     cases: tuple[CompiledCaseRecord, ...]
 
     @property
     def verdicts(self) -> tuple[CompiledVerdict, ...]:
-        return tuple(case.verdict for case in self.cases)
+        return tuple(
+            convert_to(CompiledVerdict, case, spec=convert_to(CompileSpec, case.spec, case))
+            for case in self.cases
+        )
 
     def describe_session(self) -> SessionDescription:
         """Return the title, the facts and the tables of the session, for a summary or a page."""
-        topologies = dict.fromkeys(case.topology for case in self.cases)
-        releases = dict.fromkeys(compiler.release for compiler in self.compilers)
         return SessionDescription(
             title="Collectives as they are compiled",
-            facts={
-                "topologies": ", ".join(topologies),
-                "compilers": ", ".join(filter(None, releases)),
-                "began": self.began_text,
-                "host": self.host,
-            },
+            facts={"began": self.began_text, "host": self.host},
             tables=compiled_tables(self.verdicts),
         )
 
 
 def results_json(judged_session: JudgedSession) -> str:
     """Return the text of the session's JSON document, in which ``~`` replaces the home folder."""
-    programs = judged_session.observations
-    document = wire.to_json(
-        CompiledResults(
-            **common_result_fields(judged_session),
-            compilers=tuple(programs.compilers.values())
-            if isinstance(programs, CompilingSession)
-            else (),
-            cases=tuple(
-                compiled_case_of(compiled_verdict(verdict))
-                for verdict in judged_session.verdicts.values()
-            ),
-        )
+    compilation = judged_session.observations
+    assert isinstance(compilation, CompilingSession)
+    results = CompiledResults(
+        **common_result_fields(judged_session),
+        compilers=tuple(compilation.compilers.values()),
+        cases=tuple(map(compiled_case_of, judged_session.verdicts.values())),
     )
-    return json.dumps(abbreviate_homes(document, os.path.expanduser("~")), indent=1) + "\n"
+    document = abbreviate_homes(wire.to_json(results), os.path.expanduser("~"))
+    return json.dumps(document, indent=1) + "\n"
 
 
 def compiled_verdict(verdict: Verdict) -> CompiledVerdict:
@@ -347,13 +333,12 @@ def compiled_verdict(verdict: Verdict) -> CompiledVerdict:
     return verdict if isinstance(verdict, CompiledVerdict) else convert_to(CompiledVerdict, verdict)
 
 
-def compiled_case_of(verdict: CompiledVerdict) -> CompiledCaseRecord:
+def compiled_case_of(verdict: Verdict) -> CompiledCaseRecord:
     """Return the case of the results document that contains the values of `verdict`."""
     return convert_to(
         CompiledCaseRecord,
-        verdict,
+        compiled_verdict(verdict),
+        verdict.spec,
         id=verdict.spec.id,
         spec=convert_to(CaseSpec, verdict.spec),
-        topology=verdict.spec.topology,
-        compiler=verdict.spec.compiler,
     )

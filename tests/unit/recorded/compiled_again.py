@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from busbw import wire
-from busbw.extensions.compiled.judge import CompileJob, CompilingSession
-from busbw.extensions.compiled.mode import judge_programs
+from busbw.extensions.compiled.judge import CompileJob, CompilingSession, judge_programs
 from busbw.extensions.compiled.results import find_program, results_json
 from busbw.extensions.compiled.worker import CompiledProgram, Compiler, CompileSpec
 from busbw.model.case import Case, CaseSpec, convert_to

@@ -24,7 +24,9 @@ def test_a_recorded_baseline_file_is_unchanged_after_it_is_read_and_written(
     file.parent.mkdir(parents=True)
     file.write_text(text)
     if Path(path).parts[0] == results.BASELINE_FOLDER:
-        stored, programs = results.read_programs(file)
+        kind, name = results.CompiledBaselineFile, "busbw compiled baselines"
+        stored, (case, *_) = document.read_stored_file(file, kind, name)
+        programs = results.read_programs(file, stored.environment, case)
         assert results.baseline_file_text(stored.environment, programs) == text
     else:
         assert document.baselines_text(document.read_baselines(file)) == text
