@@ -351,8 +351,8 @@ def find_deviating_chips(
     times_s: dict[str, dict[str, Sequence[float]]] = defaultdict(dict)
     for index, process in enumerate(processes):
         host = hosts[index * len(hosts) // len(processes)]
-        host_of |= dict.fromkeys(process.times_s["computing"], host)
-        for quantity, process_times_s in process.times_s.items():
+        host_of |= dict.fromkeys(process["computing"], host)
+        for quantity, process_times_s in process.items():
             times_s[quantity] |= process_times_s
     quantities = {name: rows for name, rows in times_s.items() if len(rows) >= _MIN_CHIPS}
     # Each chip is tested twice: whether it is slow, and whether it is fast.

@@ -25,15 +25,11 @@ from busbw.collectives.base import source_target_pairs_of
 from busbw.model.words import DeviceClass
 from busbw.worker.backends.base import unavailable
 from busbw.worker.backends.hlo import module as hlo
-from busbw.worker.backends.jax import versions
-from busbw.worker.backends.jax.collective import put_on_devices
+from busbw.worker.backends.jax.collective import lower_over_mesh, put_on_devices
 from busbw.worker.backends.recordings import map_begin_to_end
 from busbw.worker.serve import request_value
 
 from .worker import ChipTimes
-
-# The (sender, receiver) ranks of the links in a direction.
-RankPairs = tuple[tuple[int, int], ...]
 
 # The calls of a round, which take about a tenth of a second. So a chip that is throttled from time
 # to time, such as by the quota of a cgroup, is throttled in every round.
@@ -72,7 +68,7 @@ def measure_chips(worker: Any, request: Mapping[str, Any]) -> ChipTimes:
     # Products of these numbers neither grow nor vanish.
     matrix = jnp.full((side, side), 1 / side, dtype)
     copied = jnp.ones(_COPIED_BYTES[is_cpu] // 4, dtype)
-    times_s = {
+    times_s: ChipTimes = {
         "computing": _time_together(chips, _multiply, matrix, rounds),
         "copying": _time_together(chips, jnp.negative, copied, rounds),
     }
@@ -81,10 +77,10 @@ def measure_chips(worker: Any, request: Mapping[str, Any]) -> ChipTimes:
     if backend.device is DeviceClass.TPU and len(backend.devices()) > 1:
         payload_bytes = request_value(request, "payload_bytes", int)
         times_s |= _time_links(backend, [*chips], rounds, payload_bytes)
-    return ChipTimes(times_s=times_s)
+    return times_s
 
 
-def find_links(devices: Sequence[Any]) -> dict[str, RankPairs]:
+def find_links(devices: Sequence[Any]) -> dict[str, list[tuple[int, int]]]:
     """Map each axis and direction, such as ``x+``, to the (sender, receiver) ranks of its links.
 
     The rank of a device is its index in `devices`. Devices without coordinates form a line along
@@ -95,7 +91,7 @@ def find_links(devices: Sequence[Any]) -> dict[str, RankPairs]:
         for rank, device in enumerate(devices)
     ]
     ranks = {position: rank for rank, position in enumerate(positions)}
-    pairs_by_direction: dict[str, RankPairs] = {}
+    pairs_by_direction: dict[str, list[tuple[int, int]]] = {}
     for axis, coordinates in enumerate(zip(*positions)):
         extent = max(coordinates) + 1
         min_wrapping_extent = _MIN_WRAPPING_EXTENTS.get(devices[0].device_kind, math.inf)
@@ -110,7 +106,7 @@ def find_links(devices: Sequence[Any]) -> dict[str, RankPairs]:
                 (*place[:axis], (place[axis] + step) % cycle, *place[axis + 1 :])
                 for place in positions
             ]
-            pairs = tuple((rank, ranks[t]) for rank, t in enumerate(targets) if t in ranks)
+            pairs = [(rank, ranks[t]) for rank, t in enumerate(targets) if t in ranks]
             if pairs:
                 pairs_by_direction[f"{name}{direction}"] = pairs
     return pairs_by_direction
@@ -124,12 +120,10 @@ def lower_permutes(devices: Sequence[Any], payload_bytes: int = 2**20) -> Any:
     compiled.
     """
     mesh = Mesh(np.array(devices), ("chips",))
+    sharding = NamedSharding(mesh, PartitionSpec("chips"))
     directions = find_links(devices)
-    rows = jax.ShapeDtypeStruct(
-        (len(devices), payload_bytes // 4),
-        jnp.float32,
-        sharding=NamedSharding(mesh, PartitionSpec("chips")),
-    )
+    shape = (len(devices), payload_bytes // 4)
+    rows = [jax.ShapeDtypeStruct(shape, jnp.float32, sharding=sharding) for _ in directions]
 
     def permute_all(*payloads: Any) -> tuple[Any, ...]:
         return tuple(
@@ -137,9 +131,7 @@ def lower_permutes(devices: Sequence[Any], payload_bytes: int = 2**20) -> Any:
             for payload, pairs in zip(payloads, directions.values())
         )
 
-    spec = (PartitionSpec("chips"),) * len(directions)
-    mapped = versions.shard_map(permute_all, mesh=mesh, in_specs=spec, out_specs=spec)
-    return jax.jit(mapped).lower(*([rows] * len(directions)))
+    return lower_over_mesh(mesh, permute_all, rows, (sharding.spec,) * len(directions))
 
 
 def _multiply(matrix: Any) -> Any:
@@ -177,9 +169,7 @@ def _time_together(
         return dict(zip(chips, threads.map(time_rounds, arguments)))
 
 
-def _time_links(
-    backend: Any, chips: Sequence[str], rounds: int, payload_bytes: int
-) -> dict[str, dict[str, tuple[float, ...]]]:
+def _time_links(backend: Any, chips: Sequence[str], rounds: int, payload_bytes: int) -> ChipTimes:
     """Run the permutes of all directions under the profiler; return the times of their links.
 
     The times of a link are the seconds of each round, by quantity and by the name of the link (see
@@ -208,7 +198,7 @@ def _time_links(
             for _ in range(rounds):
                 jax.block_until_ready(compiled(*payloads))
         permutes = read(map_begin_to_end(module))
-    times_s = {}
+    times_s: ChipTimes = {}
     for direction, pairs in find_links(devices).items():
         instructions = {
             line.name

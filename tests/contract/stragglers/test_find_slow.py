@@ -112,7 +112,7 @@ def test_find_slow_names_a_host_that_dies_or_hangs_after_the_pairs_of_hosts_were
 
 @pytest.mark.exhaustive
 def test_find_slow_names_a_slow_chip_with_its_host(cluster: Cluster) -> None:
-    slow = {"two": {"chips": {"slower": {"1": 1.3}}}}
+    slow = {"two": {"chips": {"compute_s": [1, 1.3, 1, 1]}}}
     answer = cluster.find_slow("--payloads=64K", ranks=4, hosts=slow)
     assert answer.code == 1
     assert (
@@ -126,7 +126,7 @@ def test_find_slow_names_a_slow_chip_with_its_host(cluster: Cluster) -> None:
 def test_find_slow_measures_the_chips_of_a_tpu_slice_in_place_of_pairs_of_hosts(
     cluster: Cluster,
 ) -> None:
-    slow = {"two": {"chips": {"slower": {"1": 1.3}}}}
+    slow = {"two": {"chips": {"compute_s": [1, 1.3, 1, 1]}}}
     answer = cluster.find_slow("--device=tpu", on="one,two", device="tpu", ranks=4, hosts=slow)
     assert answer.code == 1
     assert answer.out.startswith("2 hosts, 2 rounds\n")
@@ -151,7 +151,7 @@ def test_find_slow_says_how_large_a_loss_of_a_healthy_tpu_slice_would_have_been_
 @pytest.mark.parametrize(
     ("script", "reason"),
     [
-        ({"chips": {"count": 1}}, "expected 3 chips or more, to tell a slow one"),
+        ({"chips": {"compute_s": [1]}}, "expected 3 chips or more, to tell a slow one"),
         ({"hosts": {"two": {"chips": {"then": "kill"}}}}, "worker 1 on two: "),
     ],
 )

@@ -7,7 +7,6 @@ import random
 import pytest
 
 from busbw.extensions.stragglers.statistics import MeasuredComponent, find_deviating_chips
-from busbw.extensions.stragglers.worker import ChipTimes
 
 ROUNDS = 50
 
@@ -26,20 +25,18 @@ def _slow(
         "x-": tuple((rank, (rank - 1) % 8) for rank in range(8)),
     }
     chips = [
-        ChipTimes(
-            times_s={
-                "computing": {str(r): _row(chance, (computing or {}).get(r, 1.0)) for r in ranks},
-                "copying": {str(rank): _row(chance) for rank in ranks},
-                **{
-                    f"the link {way}": {
-                        f"{sender} {rank}": _row(chance, 1.5 if (way, rank) == link else 1.0)
-                        for sender, rank in senders
-                        if rank in ranks
-                    }
-                    for way, senders in pairs.items()
-                },
-            }
-        )
+        {
+            "computing": {str(r): _row(chance, (computing or {}).get(r, 1.0)) for r in ranks},
+            "copying": {str(rank): _row(chance) for rank in ranks},
+            **{
+                f"the link {way}": {
+                    f"{sender} {rank}": _row(chance, 1.5 if (way, rank) == link else 1.0)
+                    for sender, rank in senders
+                    if rank in ranks
+                }
+                for way, senders in pairs.items()
+            },
+        }
         for ranks in (range(4), range(4, 8))
     ]
     slow, losses = find_deviating_chips(chips, ["a", "b"], 0.05, 0.01)
@@ -69,7 +66,7 @@ def test_no_chip_is_named_as_slow_if_all_chips_are_equally_fast() -> None:
 def test_no_chip_is_named_as_slow_if_only_two_chips_were_measured() -> None:
     chance = random.Random(1)
     rows = {"0": _row(chance), "1": _row(chance, 2.0)}
-    chips = ChipTimes(times_s={"computing": rows, "copying": rows})
+    chips = {"computing": rows, "copying": rows}
     assert find_deviating_chips([chips], ["a"], 0.05, 0.01) == ([], {})
 
 
