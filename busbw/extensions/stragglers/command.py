@@ -10,13 +10,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import random
 import re
-import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from busbw import grid, storage, wire
+from busbw import storage, wire
 from busbw.cli import (
     Subparsers,
     add_command,
@@ -25,10 +24,9 @@ from busbw.cli import (
     print_progress,
 )
 from busbw.driver.bundle import Bundle
-from busbw.driver.executor import Executor, probe
 from busbw.driver.local import lock_this_machine
-from busbw.driver.transport import HostError, HostsTransport, WorkerSpec
-from busbw.extensions.stragglers.groups import GroupMeasurer, Liveness
+from busbw.driver.transport import HostError
+from busbw.extensions.stragglers.groups import GroupMeasurer, Liveness, make_measurer
 from busbw.extensions.stragglers.result import (
     CHIPS_FALSE_ALARM_RISK,
     SearchResult,
@@ -37,10 +35,7 @@ from busbw.extensions.stragglers.result import (
 from busbw.extensions.stragglers.search import MAX_HOSTS_IN_PAIRS, MIN_HOSTS, HostSearch
 from busbw.extensions.stragglers.statistics import find_deviating_chips
 from busbw.frameworks import FRAMEWORKS
-from busbw.model.case import GridOptions
-from busbw.model.launch import MeasurementPlan
-from busbw.model.machine import ProcessGroup
-from busbw.model.words import DeviceClass, payload_text, plural
+from busbw.model.words import DeviceClass, plural
 from busbw.report.table import render
 from busbw.session.command_line import hosts_of
 from busbw.session.option import (
@@ -171,28 +166,28 @@ def _search_hosts_and_chips(options: argparse.Namespace) -> SearchResult:
         stack.enter_context(lock_this_machine(options.device_wait, print_progress))
         transport.connect_hosts(options.device_wait)
         transport.lock(options.device_wait, print_progress)
-        groups = _make_measurer(options, transport)
+        groups = make_measurer(options, transport)
         min_loss = options.least - 1
-        if groups.worker_spec.device == DeviceClass.TPU.value:
-            result = SearchResult(hosts=tuple(transport.names))
-        else:
-            liveness = Liveness(transport.names, groups.measure_groups, random.Random(0))
-            result = HostSearch(liveness, min_loss, options.pairs).run()
-        return _add_confirmed_slow_chips(result, groups, max(options.payloads), min_loss)
+        liveness = Liveness(transport.names, groups.measure_groups)
+        result = SearchResult(hosts=tuple(transport.names))
+        if groups.worker_spec.device != DeviceClass.TPU.value:
+            in_pairs = options.pairs or len(transport.names) <= MAX_HOSTS_IN_PAIRS
+            result = HostSearch(liveness, min_loss, in_pairs).run()
+        return _add_confirmed_slow_chips(result, groups, liveness.reachable, min_loss)
 
 
 def _add_confirmed_slow_chips(
-    result: SearchResult, groups: GroupMeasurer, payload_bytes: int, min_loss: float
+    result: SearchResult, groups: GroupMeasurer, hosts: Sequence[str], min_loss: float
 ) -> SearchResult:
     """Return `result` with the chips and their links that are slow or fast in two launches.
 
     A chip can be slow in a single launch by chance, so a second launch follows if the first launch
-    shows a slow or fast chip. Hosts that `result` lists as unreachable are not measured.
+    shows a slow or fast chip.
 
     Args:
         result: The result of the search for slow hosts and links between hosts.
         groups: The GroupMeasurer of that search.
-        payload_bytes: The bytes that each link carries.
+        hosts: The names of the reachable hosts, whose chips are measured.
         min_loss: The smallest loss that counts as slow; 0.05 is 5 %.
 
     Raises:
@@ -200,12 +195,10 @@ def _add_confirmed_slow_chips(
             has no such times, because its hosts are not measured in pairs.
 
     """
-    unreachable = {group.hosts for group in result.unreachable}
-    hosts = tuple(host for host in result.hosts if (host,) not in unreachable)
-    chips, reason = groups.measure_chips(hosts, payload_bytes)
+    chips, reason = groups.measure_chips(hosts)
     deviating, losses = find_deviating_chips(chips, hosts, min_loss, CHIPS_FALSE_ALARM_RISK)
     if deviating:
-        chips, reason = groups.measure_chips(hosts, payload_bytes)
+        chips, reason = groups.measure_chips(hosts)
         again, _ = find_deviating_chips(chips, hosts, min_loss, CHIPS_FALSE_ALARM_RISK)
         names = {(chip.name, chip.quantity, chip.ratio > 1) for chip in again}
         deviating = [c for c in deviating if (c.name, c.quantity, c.ratio > 1) in names]
@@ -224,46 +217,4 @@ def _add_confirmed_slow_chips(
         ),
         detectable={**result.detectable, **losses},
         unmeasured=reason,
-    )
-
-
-def _make_measurer(options: argparse.Namespace, transport: HostsTransport) -> GroupMeasurer:
-    """Return the GroupMeasurer of the hosts, which measures all-reduce and permute by payload.
-
-    A framework without permutes measures only all-reduce. If `options` request no device, the best
-    device that all hosts have together is used. Raises HostError if a host does not tell its
-    devices, or if devices of hosts differ.
-    """
-    framework = FRAMEWORKS[options.framework]
-    worker_spec = WorkerSpec(
-        python=sys.executable, framework=options.framework, default_variables=framework.environment
-    )
-    processes = options.processes or len(transport.names)
-    device = options.device
-    if device is None:
-        all_hosts = replace(worker_spec, cluster=ProcessGroup(processes=processes), ranks=processes)
-        answer = probe(all_hosts, Executor(transport))
-        devices = {devices.device for devices in answer.devices}
-        device = next(device for device in grid.DEVICE_PREFERENCE if device in devices)
-    ranks = options.ranks_per_process or (1 if device is DeviceClass.CPU else None)
-    specs = grid.select_specs(
-        GridOptions(
-            frameworks=(options.framework,),
-            collectives=("all_reduce", "permute"),
-            payloads=tuple(options.payloads),
-        )
-    )
-    return GroupMeasurer(
-        transport=transport,
-        worker_spec=replace(
-            worker_spec,
-            device=device.value,
-            ranks=ranks,
-            cluster=ProcessGroup(processes=processes // len(transport.names)),
-        ),
-        specs={
-            f"{spec.collective.replace('_', '-')} {payload_text(spec.payload_bytes)}": spec
-            for spec in specs
-        },
-        plan=MeasurementPlan(launches=1, timeout_s=options.case_timeout),
     )

@@ -7,27 +7,29 @@ answering hosts.
 
 from __future__ import annotations
 
+import argparse
 import math
 import random
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import repeat
 from typing import Any
 
 from busbw import grid
 from busbw.cli import print_progress
-from busbw.driver.executor import Executor
+from busbw.driver.executor import Executor, probe
 from busbw.driver.group import Group
 from busbw.driver.transport import HostError, HostsTransport, Request, T, WorkerSpec
 from busbw.extensions.stragglers import WORKER_OPERATIONS
 from busbw.extensions.stragglers.worker import ChipTimes
-from busbw.model.case import CaseSpec, GridError
+from busbw.frameworks import FRAMEWORKS
+from busbw.model.case import CaseSpec, GridError, GridOptions
 from busbw.model.launch import Failure, LaunchId, MeasurementPlan, Run
 from busbw.model.machine import Probe, ProcessGroup
-from busbw.model.words import DeviceClass, plural
+from busbw.model.words import DeviceClass, payload_text, plural
 from busbw.stats.launches import launch_time_s
 
 # A group is the sorted names of its hosts. A round consists of groups without a common host, which
@@ -36,21 +38,20 @@ HostGroup = tuple[str, ...]
 Round = tuple[HostGroup, ...]
 # Seconds by quantity, such as ``all-reduce 16M``.
 TimesByQuantity = Mapping[str, float]
-# A function that measures a round. For each group of the round it returns the times, or the reason
-# why the group has no times.
-MeasureGroups = Callable[[Round], Sequence[TimesByQuantity | str]]
-# A step of a launch, such as measuring a case: the step gets its name, the workers and their
-# devices, and raises HostError or GridError if it fails.
-LaunchStep = Callable[[str, Group, grid.MeasuredDevices], Any]
+# A function that makes a step of a launch, such as measuring a case: it gets the name of the step,
+# the workers and their devices, and raises HostError or GridError if the step fails.
+RunStep = Callable[[str, Group, grid.MeasuredDevices], Any]
 
-# How often each chip is timed in a launch. A launch of all hosts, which wait for each other, has
-# _ALL_HOSTS_TIMEOUT_FACTOR times the timeout of a pair.
-_CHIP_ROUNDS, _ALL_HOSTS_TIMEOUT_FACTOR = 40, 5.0
+# How often each chip is timed in a launch.
+_CHIP_ROUNDS = 40
+# A launch of all hosts, which wait for each other, has this many times the timeout of a pair.
+_ALL_HOSTS_TIMEOUT_FACTOR = 5.0
 # Why the chips of other frameworks than in the table WORKER_OPERATIONS have no times.
 CHIPS_NOT_SUPPORTED = "only JAX measures single chips"
-# A host is unreachable after it has failed with this many hosts that answer. The search ends after
-# this many successive rounds without an answering host.
-_MIN_FAILED_PARTNERS, _MAX_SILENT_ROUNDS = 2, 3
+# A host is unreachable after it has failed with this many hosts that answer.
+_MIN_FAILED_PARTNERS = 2
+# The search ends after this many successive rounds without an answering host.
+_MAX_SILENT_ROUNDS = 3
 # The usual number of hosts in a group of more than two hosts, and the fewest groups in a round, for
 # which groups may be smaller.
 _GROUP_SIZE, _MIN_GROUPS = 16, 8
@@ -81,33 +82,28 @@ class GroupMeasurer:
 
         An answer is the seconds of the group by quantity, or the reason why the group has no times.
         """
-        steps = {name: partial(self._measure_case, spec) for name, spec in self.specs.items()}
-        return self._launch_groups(groups, steps)
+        return self._launch_groups(groups, [*self.specs], self._measure_case)
 
-    def measure_chips(
-        self, hosts: HostGroup, payload_bytes: int
-    ) -> tuple[Sequence[ChipTimes], str]:
+    def measure_chips(self, hosts: Sequence[str]) -> tuple[Sequence[ChipTimes], str]:
         """Time the chips of `hosts`, and the links between chips, in a single launch.
 
         Returns the times of each process, and the reason why there are no times; either is empty. A
-        link carries `payload_bytes`.
+        link carries the largest payload of `specs`.
         """
-        values = {"rounds": _CHIP_ROUNDS, "payload_bytes": payload_bytes}
-        request = Request(f"chips_{self.worker_spec.framework}", ChipTimes, values)
-        if request.name not in WORKER_OPERATIONS:
+        name = f"chips_{self.worker_spec.framework}"
+        if name not in WORKER_OPERATIONS:
             return (), CHIPS_NOT_SUPPORTED
-        steps = {"chips": partial(self._measure_chips, request)}
-        (answer,) = self._launch_groups((hosts,), steps)
-        return ((), answer) if isinstance(answer, str) else (answer["chips"], "")
+        (answer,) = self._launch_groups((tuple(hosts),), [name], self._measure_chips)
+        return ((), answer) if isinstance(answer, str) else (answer[name], "")
 
     def _launch_groups(
-        self, groups: Round, steps: Mapping[str, LaunchStep]
+        self, groups: Round, steps: Sequence[str], run_step: RunStep
     ) -> list[dict[str, Any] | str]:
         """Launch all groups at the same time; return their answers, in the order of `groups`.
 
-        An answer is the results of the `steps` by name, or the reason why a step failed. Each step
-        runs in all groups at once, and begins when the previous step has ended in all groups. The
-        workers have ended when this function returns.
+        An answer is the results of `run_step` by the names in `steps`, or the reason why a step
+        failed. Each step runs in all groups at once, and begins when the previous step has ended in
+        all groups. The workers have ended when this function returns.
         """
         self.rounds += 1
         print_progress(f"round {self.rounds}: {plural(len(groups), 'group')} of hosts")
@@ -116,19 +112,23 @@ class GroupMeasurer:
             executors = [
                 stack.enter_context(Executor(self.transport.for_hosts(hosts))) for hosts in indexes
             ]
-            launches = [self._launch(*launch, steps) for launch in zip(executors, indexes)]
+            launches = [
+                self._launch(*launch, steps, run_step) for launch in zip(executors, indexes)
+            ]
             threads = stack.enter_context(ThreadPoolExecutor(len(groups)))
-            try:
-                for _ in ("start", *steps, "close"):
-                    answers = list(threads.map(next, launches))
-            except BaseException:
-                for executor in executors:
-                    executor.stop()
-                raise
+            # Ctrl-C ends the threads, which wait for workers, by killing the workers first.
+            for executor in executors:
+                stack.callback(executor.stop)
+            for _ in ("start", *steps, "close"):
+                answers = list(threads.map(next, launches))
             return answers
 
     def _launch(
-        self, executor: Executor, host_indexes: Sequence[int], steps: Mapping[str, LaunchStep]
+        self,
+        executor: Executor,
+        host_indexes: Sequence[int],
+        steps: Sequence[str],
+        run_step: RunStep,
     ) -> Iterator[dict[str, Any] | str]:
         """Start workers, run the `steps` and end the workers; yield the answer after each step.
 
@@ -148,39 +148,81 @@ class GroupMeasurer:
             _raise_failure(workers.wait_until_ready(self.plan.timeout_s))
             request = Request("probe", Probe)
             answer = workers.ask(request, self.plan.timeout_s, "looking for devices")
-            probe = _raise_failure(answer)
             devices = grid.choose_devices(
                 device=DeviceClass(worker_spec.device),
                 ranks=None,
-                probes=[probe],
-                named_frameworks=[probe.framework],
+                probes=[_raise_failure(answer)],
+                named_frameworks=[worker_spec.framework],
             )
             yield results
-            for name, step in steps.items():
-                results[name] = step(name, workers, devices)
+            for name in steps:
+                results[name] = run_step(name, workers, devices)
                 yield results
             executor.close_group(workers)
             yield results
         except (HostError, GridError) as error:
             yield from repeat(str(error))
 
-    def _measure_case(
-        self, spec: CaseSpec, quantity: str, workers: Group, devices: grid.MeasuredDevices
-    ) -> float:
-        """Measure the case of `spec` on `devices`; return the seconds, or raise HostError."""
-        case, key = grid.resolve_case(spec, devices)
+    def _measure_case(self, quantity: str, workers: Group, devices: grid.MeasuredDevices) -> float:
+        """Measure the case of `quantity` on `devices`; return the seconds, or raise HostError."""
+        case, key = grid.resolve_case(self.specs[quantity], devices)
         values = {"case": case, "plan": self.plan, "key": key, "injection": None, "pace": None}
         request = Request("measure", Run, values)
         answer = workers.ask(request, self.plan.timeout_s, f"measuring {quantity}")
         return launch_time_s(_raise_failure(answer))
 
-    def _measure_chips(
-        self, request: Request[ChipTimes], name: str, workers: Group, _: grid.MeasuredDevices
-    ) -> list[ChipTimes]:
-        """Send `request` to all processes; return the replies, or raise HostError for a failure."""
+    def _measure_chips(self, name: str, workers: Group, _: grid.MeasuredDevices) -> list[ChipTimes]:
+        """Send the request `name` to all processes; return the replies.
+
+        Raises HostError for a failure.
+        """
+        payload_bytes = max(spec.payload_bytes for spec in self.specs.values())
+        request = Request(name, ChipTimes, {"rounds": _CHIP_ROUNDS, "payload_bytes": payload_bytes})
         timeout_s = _ALL_HOSTS_TIMEOUT_FACTOR * self.plan.timeout_s
-        replies = _raise_failure(workers.ask_each(request, timeout_s, f"measuring {name}"))
-        return [_raise_failure(reply) for reply in replies]
+        replies = _raise_failure(workers.ask_each(request, timeout_s, "measuring chips"))
+        return list(map(_raise_failure, replies))
+
+
+def make_measurer(options: argparse.Namespace, transport: HostsTransport) -> GroupMeasurer:
+    """Return the GroupMeasurer of the hosts, which measures all-reduce and permute by payload.
+
+    A framework without permutes measures only all-reduce. If `options` request no device, the best
+    device that all hosts have together is used. Raises HostError if a host does not tell its
+    devices, or if devices of hosts differ, and GridError if no device can be used.
+    """
+    framework = FRAMEWORKS[options.framework]
+    worker_spec = WorkerSpec(
+        python=sys.executable, framework=options.framework, default_variables=framework.environment
+    )
+    processes = options.processes or len(transport.names)
+    device = options.device
+    if device is None:
+        all_hosts = replace(worker_spec, cluster=ProcessGroup(processes=processes), ranks=processes)
+        probes = [probe(all_hosts, Executor(transport))]
+        device = grid.choose_devices(
+            device=None, ranks=None, probes=probes, named_frameworks=()
+        ).device
+    specs = grid.select_specs(
+        GridOptions(
+            frameworks=(options.framework,),
+            collectives=("all_reduce", "permute"),
+            payloads=tuple(options.payloads),
+        )
+    )
+    return GroupMeasurer(
+        transport=transport,
+        worker_spec=replace(
+            worker_spec,
+            device=device.value,
+            ranks=options.ranks_per_process or (1 if device is DeviceClass.CPU else None),
+            cluster=ProcessGroup(processes=processes // len(transport.names)),
+        ),
+        specs={
+            f"{spec.collective.replace('_', '-')} {payload_text(spec.payload_bytes)}": spec
+            for spec in specs
+        },
+        plan=MeasurementPlan(launches=1, timeout_s=options.case_timeout),
+    )
 
 
 def _raise_failure(answer: T | Failure) -> T:
@@ -196,8 +238,9 @@ class Liveness:
 
     Attributes:
         hosts: The names of all hosts.
-        measure_groups: The function that measures a round.
-        rng: The source of the random order in which partners are chosen.
+        measure_groups: The function that measures a round. For each group of the round it returns
+            the times, or the reason why the group has no times.
+        rng: The source of the random order in which hosts are measured.
         unreachable: The hosts that are not measured any more.
         reasons: Maps each group without a time, and each of its hosts, to the reason of its last
             failure.
@@ -205,8 +248,8 @@ class Liveness:
     """
 
     hosts: Sequence[str]
-    measure_groups: MeasureGroups
-    rng: random.Random
+    measure_groups: Callable[[Round], Sequence[TimesByQuantity | str]]
+    rng: random.Random = field(default_factory=lambda: random.Random(0))
     unreachable: set[str] = field(default_factory=set)
     reasons: dict[HostGroup, str] = field(default_factory=dict)
     # Maps each host that is still measured to the partners with which the host has failed since it
@@ -287,7 +330,7 @@ def sorted_pair(first: str, second: str) -> HostGroup:
     return (min(first, second), max(first, second))
 
 
-def rounds_of_pairs(hosts: Sequence[str]) -> tuple[Round, ...]:
+def rounds_of_pairs(hosts: Sequence[str]) -> list[Round]:
     """Return rounds in which every two hosts are measured together once.
 
     An even number n of hosts needs n - 1 rounds, and an odd number n needs n rounds, in each of
@@ -300,10 +343,10 @@ def rounds_of_pairs(hosts: Sequence[str]) -> tuple[Round, ...]:
         facing = zip(circle[: len(circle) // 2], reversed(circle))
         rounds.append(tuple(sorted_pair(a, b) for a, b in facing if a and b))
         circle[1:] = [circle[-1], *circle[1:-1]]
-    return tuple(rounds)
+    return rounds
 
 
-def rounds_of_groups(hosts: Sequence[str], rng: random.Random) -> tuple[Round, ...]:
+def rounds_of_groups(hosts: Sequence[str], rng: random.Random) -> list[Round]:
     """Return rounds that divide all hosts at random into groups of about the same size.
 
     A round has 8 groups or more, with 18 hosts or fewer in each group. The number of rounds grows
@@ -312,6 +355,6 @@ def rounds_of_groups(hosts: Sequence[str], rng: random.Random) -> tuple[Round, .
     groups = len(hosts) // min(_GROUP_SIZE, len(hosts) // _MIN_GROUPS)
     rounds = math.ceil(math.log2(len(hosts))) - 2
     orders = [rng.sample(hosts, len(hosts)) for _ in range(rounds)]
-    return tuple(
+    return [
         tuple(tuple(sorted(order[first::groups])) for first in range(groups)) for order in orders
-    )
+    ]

@@ -116,9 +116,8 @@ class SearchResult:
         Left out are the host of each slow or unreachable host or chip, and the second host of each
         slow or unreachable link.
         """
-        bad = {slow.hosts[-1] for slow in self.slow} | {
-            silent.hosts[-1] for silent in self.unreachable
-        }
+        bad = {slow.hosts[-1] for slow in self.slow}
+        bad |= {silent.hosts[-1] for silent in self.unreachable}
         return [host for host in self.hosts if host not in bad]
 
     def sentences(self) -> Iterator[str]:

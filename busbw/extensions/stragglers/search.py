@@ -71,22 +71,19 @@ class HostSearch:
         liveness: Measures rounds of groups, and has the names of the hosts.
         min_loss: The smallest loss that counts as slow; 0.05 is 5 %.
         in_pairs: Whether every pair of hosts is measured; otherwise hosts are measured in larger
-            groups. Always True for at most MAX_HOSTS_IN_PAIRS hosts, whatever the argument is.
+            groups, which needs more than MAX_HOSTS_IN_PAIRS hosts.
 
     """
 
     liveness: Liveness
-    min_loss: float = 0.05
-    in_pairs: bool = False
+    min_loss: float
+    in_pairs: bool
     # The racks that the times of each quantity show.
     _racks: dict[str, Racks] = field(default_factory=dict)
     # The pairs without a time after all repetitions.
     _failed_pairs: list[HostGroup] = field(default_factory=list)
     # How many hosts are slow with all other hosts.
     _slow_host_count: int = 0
-
-    def __post_init__(self) -> None:
-        self.in_pairs = self.in_pairs or len(self.liveness.hosts) <= MAX_HOSTS_IN_PAIRS
 
     def run(self) -> SearchResult:
         """Measure all hosts, test the candidates, and return the result.
@@ -139,11 +136,12 @@ class HostSearch:
         hosts = rng.sample(self.liveness.hosts, len(self.liveness.hosts))
         plan = rounds_of_pairs(hosts) if self.in_pairs else rounds_of_groups(hosts, rng)
         rounds = [self.liveness.measure_round(groups) for groups in plan]
-        for _ in range(_REPETITIONS if self.in_pairs else 0):
-            self._failed_pairs = []
-            for groups, times in zip(plan, rounds):
+        if self.in_pairs:
+            for groups, times in [*zip(plan, rounds)] * _REPETITIONS:
                 times.update(self.liveness.measure_round(g for g in groups if g not in times))
-                self._failed_pairs += [group for group in groups if group not in times]
+            self._failed_pairs = [
+                pair for groups, times in zip(plan, rounds) for pair in groups if pair not in times
+            ]
         return rounds
 
     def _fit_quantity(
@@ -189,7 +187,7 @@ class HostSearch:
             links |= {
                 (link, quantity): log for link, log in fit.link_excesses.items() if log > noise
             }
-        max_hosts = max(1, self._slow_host_count, (len(self.liveness.hosts) - 2) // 2)
+        max_hosts = max(self._slow_host_count, (len(self.liveness.hosts) - 2) // 2)
         return [
             *_largest_excesses(hosts, max_hosts),
             *_largest_excesses(links, _MAX_LINK_CANDIDATES),
@@ -310,8 +308,8 @@ class HostSearch:
 
         """
         slow = {test.hosts for test in tests if test.is_confirmed}
-        excluded = {group[0] for group in (*candidates, *slow) if len(group) == 1}
-        free = [host for host in self.liveness.reachable if host not in excluded]
+        excluded = {*candidates, *slow}
+        free = [host for host in self.liveness.reachable if (host,) not in excluded]
         self.liveness.rng.shuffle(free)
         pairs: dict[HostGroup, HostGroup] = {}
         for group in candidates:
@@ -336,14 +334,13 @@ class HostSearch:
         A test cannot change the result if a host of the group is slow in another test: a slow host
         explains its slow links. A link also waits for the open tests of its hosts.
         """
-        host_tests = [test for test in tests if len(test.hosts) == 1]
-        slow = {test.hosts[0] for test in host_tests if test.is_confirmed}
-        unhealthy = slow | {test.hosts[0] for test in host_tests if test.is_open}
+        slow = {test.hosts for test in tests if test.is_confirmed}
         pending = dict.fromkeys(test.hosts for test in tests if test.is_open)
         return [
             group
             for group in pending
-            if (slow if len(group) == 1 else unhealthy).isdisjoint(group)
+            if slow.isdisjoint((host,) for host in group)
+            and (len(group) == 1 or pending.keys().isdisjoint((host,) for host in group))
             and self.liveness.unreachable.isdisjoint(group)
         ]
 

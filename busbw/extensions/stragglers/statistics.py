@@ -304,13 +304,12 @@ def find_racks(times_s: Mapping[HostGroup, float], min_loss: float) -> Racks | N
         limit = logs[first, second]
         consistent_count = sum(log <= limit for log in inside) + sum(log > limit for log in across)
         is_plausible = inside and across and _are_plausible_rack_sizes(list(map(len, groups)))
-        if not is_plausible or consistent_count < _MIN_CONSISTENT_FRACTION * len(logs):
-            continue
-        ratio = math.exp(statistics.median(across) - statistics.median(inside))
-        variance = sum(statistics.pvariance(side) * len(side) for side in (inside, across))
-        if ratio > 1 + min_loss and variance < least_variance:
-            best_racks = Racks(host_groups=tuple(map(tuple, groups)), ratio=ratio)
-            least_variance = variance
+        if is_plausible and consistent_count >= _MIN_CONSISTENT_FRACTION * len(logs):
+            ratio = math.exp(statistics.median(across) - statistics.median(inside))
+            variance = sum(statistics.pvariance(side) * len(side) for side in (inside, across))
+            if ratio > 1 + min_loss and variance < least_variance:
+                best_racks = Racks(host_groups=tuple(map(tuple, groups)), ratio=ratio)
+                least_variance = variance
     return best_racks
 
 
@@ -333,8 +332,8 @@ def find_deviating_chips(
 ) -> tuple[list[MeasuredComponent], dict[str, float]]:
     """Return the slow and fast chips and links, and the detectable loss of each quantity.
 
-    The slowest chip or link is the first. Fast chips and links have ratios below 1. A quantity is
-    left out if fewer than three chips or links have times of it.
+    Fast chips and links have ratios below 1. A quantity is left out if fewer than three chips or
+    links have times of it.
 
     Args:
         processes: The times of each process. The processes are in the order of `hosts`, and each
@@ -377,4 +376,4 @@ def find_deviating_chips(
                 deviating.append(test.describe())
         logs = [list(map(math.log, round_s)) for round_s in zip(*rows.values())]
         losses[quantity] = detectable_loss(logs, min_loss)
-    return sorted(deviating, key=lambda chip: -chip.ratio), losses
+    return deviating, losses

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from busbw.extensions.stragglers.groups import Liveness, Round, TimesByQuantity
 from busbw.extensions.stragglers.result import SearchResult
-from busbw.extensions.stragglers.search import HostSearch
+from busbw.extensions.stragglers.search import MAX_HOSTS_IN_PAIRS, HostSearch
 
 LATENCY_S, BANDWIDTH_S = 1e-4, 1e-2
 # With heavy tails: the share of times with a tail, and its mean length in noises.
@@ -72,7 +72,7 @@ def search(
 ) -> SearchResult:
     """Search the first `count` hosts of a cluster; `seed` gives the random order of hosts."""
     liveness = Liveness(list(map(str, range(count))), cluster.measure, random.Random(seed))
-    return HostSearch(liveness, min_loss, in_pairs).run()
+    return HostSearch(liveness, min_loss, in_pairs or count <= MAX_HOSTS_IN_PAIRS).run()
 
 
 def slow_groups(result: SearchResult) -> set[tuple[int, ...]]:
