@@ -33,9 +33,8 @@ def recommend_find_slow(judged_session: JudgedSession) -> Iterator[str]:
 # The largest chance that a healthy cluster is reported. The search for slow hosts and links may use
 # half of the chance, and the searches for fast pairs of hosts and for chips a quarter each.
 FALSE_ALARM_RISK = 0.01
-PAIRS_FALSE_ALARM_RISK, FAST_PAIRS_FALSE_ALARM_RISK, CHIPS_FALSE_ALARM_RISK = (
-    fraction * FALSE_ALARM_RISK for fraction in (0.5, 0.25, 0.25)
-)
+PAIRS_FALSE_ALARM_RISK = FALSE_ALARM_RISK / 2
+FAST_PAIRS_FALSE_ALARM_RISK = CHIPS_FALSE_ALARM_RISK = FALSE_ALARM_RISK / 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -206,7 +206,7 @@ def fit_pairs(times_s: Mapping[HostGroup, float], healthy_hosts: Collection[str]
         for first, second in times_s
     }
     return ExcessFit(
-        host_excesses={tuple([host]): excess for host, excess in hosts.items()},
+        host_excesses={(host,): excess for host, excess in hosts.items()},
         link_excesses=links,
         log_time_stddev=robust_stddev(links.values()),
     )
@@ -332,8 +332,8 @@ def find_deviating_chips(
 ) -> tuple[list[MeasuredComponent], dict[str, float]]:
     """Return the slow and fast chips and links, and the detectable loss of each quantity.
 
-    Fast chips and links have ratios below 1. A quantity is left out if fewer than three chips or
-    links have times of it.
+    The slowest chip or link is the first. Fast chips and links have ratios below 1. A quantity is
+    left out if fewer than three chips or links have times of it.
 
     Args:
         processes: The times of each process. The processes are in the order of `hosts`, and each
@@ -376,4 +376,4 @@ def find_deviating_chips(
                 deviating.append(test.describe())
         logs = [list(map(math.log, round_s)) for round_s in zip(*rows.values())]
         losses[quantity] = detectable_loss(logs, min_loss)
-    return deviating, losses
+    return sorted(deviating, key=lambda chip: -chip.ratio), losses

@@ -11,7 +11,7 @@ import math
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,8 @@ from .worker import ChipTimes
 _CALLS_PER_ROUND = 16
 # The number of matrix products in a call. On a CPU (True) the matrices and copies are smaller.
 _PRODUCTS_PER_CALL = 32
-_MATRIX_SIDE, _COPIED_BYTES = {True: 256, False: 4096}, {True: 2**22, False: 2**28}
+_MATRIX_SIDE = {True: 256, False: 4096}
+_COPIED_BYTES = {True: 2**22, False: 2**28}
 # The smallest extent of an axis along which the last chip is linked to the first chip, by device.
 _MIN_WRAPPING_EXTENTS = {
     "TPU v4": 4,
@@ -62,7 +63,7 @@ def measure_chips(worker: Any, request: Mapping[str, Any]) -> ChipTimes:
         for rank, chip in enumerate(backend.devices())
         if chip.process_index == jax.process_index()
     }
-    is_cpu = any(chip.platform == "cpu" for chip in chips.values())
+    is_cpu = backend.devices()[0].platform == "cpu"
     dtype = jnp.float32 if is_cpu else jnp.bfloat16
     side = _MATRIX_SIDE[is_cpu]
     # Products of these numbers neither grow nor vanish.
@@ -74,9 +75,9 @@ def measure_chips(worker: Any, request: Mapping[str, Any]) -> ChipTimes:
     }
     # On other devices the time of a permute includes the wait for a late sender, so that it does
     # not show a slow link.
-    if backend.device is DeviceClass.TPU and len(backend.devices()) > 1:
+    if backend.device is DeviceClass.TPU:
         payload_bytes = request_value(request, "payload_bytes", int)
-        times_s |= _time_links(backend, [*chips], rounds, payload_bytes)
+        times_s |= _time_links(backend, chips, rounds, payload_bytes)
     return times_s
 
 
@@ -169,7 +170,7 @@ def _time_together(
         return dict(zip(chips, threads.map(time_rounds, arguments)))
 
 
-def _time_links(backend: Any, chips: Sequence[str], rounds: int, payload_bytes: int) -> ChipTimes:
+def _time_links(backend: Any, chips: Collection[str], rounds: int, payload_bytes: int) -> ChipTimes:
     """Run the permutes of all directions under the profiler; return the times of their links.
 
     The times of a link are the seconds of each round, by quantity and by the name of the link (see
