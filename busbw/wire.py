@@ -36,10 +36,11 @@ _INTEGER_BOUND = 2**63
 
 # JSON can hold half of a surrogate pair, which cannot be encoded as UTF-8.
 _SURROGATE_PATTERN = re.compile(r"[\ud800-\udfff]")
-# These change what a terminal shows, or cannot be encoded: control characters other than tabs and
-# ends of lines, separators of lines, marks of the direction of text, and halves of surrogate pairs.
+# These change what a terminal shows, or cannot be encoded or be in XML: control characters other
+# than tabs and ends of lines, separators of lines, marks of the direction of text, noncharacters,
+# and halves of surrogate pairs.
 _UNPRINTABLE_PATTERN = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufffe\uffff]"
     rf"|{_SURROGATE_PATTERN.pattern}"
 )
 # GitHub reads such text in the log of a workflow as a command.
@@ -49,7 +50,7 @@ _WORKFLOW_COMMAND_PATTERN = re.compile(r"^([^\S\n]*):(?=:)|#(?=#\[)", re.MULTILI
 def escape_unprintable(text: str) -> str:
     r"""Return `text` with an escape such as ``\x1b`` for each character that is not safe to show.
 
-    Not safe are characters that control a terminal, or that cannot be encoded as UTF-8.
+    Not safe are characters that control a terminal, or that UTF-8 or XML cannot contain.
     """
     return (
         text
