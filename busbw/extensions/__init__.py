@@ -2,7 +2,8 @@
 
 The core imports no extension. The `__init__` of an extension declares its additions in tables,
 which are dictionaries. Each entry maps a name to a text ``"module:value"``, where the module is a
-file of the extension. A module is imported only when its value is needed. The tables are
+file of the extension, or to the name of a value in the `__init__`. A module is imported only when
+its value is needed. The tables are
 
 - HOOKS: functions that the core calls by their names. `hosts_of` returns the hosts of a session.
   `check_host` checks this host before devices are looked for. `build_stack` and `lock_stack` build
