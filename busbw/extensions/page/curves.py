@@ -11,7 +11,7 @@ from busbw import metrics
 from busbw.baselines.store import PublishedTable
 from busbw.model.verdict import LaunchTimeSummary, Verdict
 from busbw.model.words import Outcome, parse_payload, plural
-from busbw.report.results import Results
+from busbw.report.results import Results, SessionDocument
 
 from .charts import Chart, ChartRow, CurveChart
 
@@ -22,8 +22,7 @@ _MAX_CURVES_WITH_BASELINES = 3
 # More than 3 ceilings are not drawn, for the same reason.
 _MAX_CEILINGS = 3
 _FAILURE_OUTCOMES = (Outcome.REGRESSED, Outcome.FAILED, Outcome.OUT_OF_MEMORY)
-_CURVE_HEADINGS = {"series": "curve", "x": "payload"}
-_BUSBW_HEADING = "busbw (GB/s)"
+_BUSBW_TITLE = "busbw (GB/s)"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,24 +41,25 @@ class MeasuredCurve:
         return self.verdicts[0].case
 
 
-def curves_of(session: Results) -> list[MeasuredCurve]:
-    """Return the curves of a session, first those with a failed case.
+def curves_of(session: SessionDocument) -> list[MeasuredCurve]:
+    """Return the curves of a session, in the order of its cases; none if nothing was measured.
 
     A verdict without a case, such as on a case that could not be resolved, is left out.
     """
+    if not isinstance(session, Results):
+        return []
     verdicts_by_curve: dict[tuple[object, ...], list[Verdict]] = {}
     for verdict in session.verdicts:
         if (case := verdict.case) is not None:
             layout = (case.ranks, case.mesh, case.placement, case.protocol.clock)
             verdicts_by_curve.setdefault((case.family_name, *layout), []).append(verdict)
-    curves = [
+    return [
         MeasuredCurve(
             session=session,
             verdicts=tuple(sorted(verdicts, key=lambda verdict: verdict.spec.payload_bytes)),
         )
         for verdicts in verdicts_by_curve.values()
     ]
-    return sorted(curves, key=lambda curve: not any(v.failed for v in curve.verdicts))
 
 
 def _label_parts(curve: MeasuredCurve) -> list[str]:
@@ -147,8 +147,8 @@ def bandwidth_chart(curves: Sequence[MeasuredCurve]) -> CurveChart:
         raise ValueError("no bandwidth of a collective by itself")
     if len(curves) > MAX_CURVES:
         raise ValueError(f"{len(curves)} curves, expected at most {MAX_CURVES} in one figure")
-    sessions = {id(curve.session) for curve in curves}
-    has_baselines = len(sessions) == 1 and len(curves) <= _MAX_CURVES_WITH_BASELINES
+    is_one_session = len({id(curve.session) for curve in curves}) == 1
+    has_baselines = is_one_session and len(curves) <= _MAX_CURVES_WITH_BASELINES
     reference = _reference_word(curves)
     ceilings = {
         f"ceiling {rate:.4g} GB/s: {verdict.ceiling.text}": rate
@@ -165,14 +165,8 @@ def bandwidth_chart(curves: Sequence[MeasuredCurve]) -> CurveChart:
     return CurveChart(
         title=f"{_collective_title(curve.case.collective for curve in curves)}: bus bandwidth",
         subtitle=f"{shared_properties_text(curves)}.{dashed}",
+        y_title=_BUSBW_TITLE,
         rows=[*rows, *_published_rows(curves)],
-        headings={
-            **_CURVE_HEADINGS,
-            "y": _BUSBW_HEADING,
-            "reference": reference,
-            "low": "least within the limit",
-            "remark": "outcome",
-        },
         rules=ceilings if len(ceilings) <= _MAX_CEILINGS else {},
         has_log_scale=True,
     )
@@ -230,23 +224,14 @@ def ratio_charts(curves: Sequence[MeasuredCurve]) -> Iterator[CurveChart]:
         for verdict in curve.verdicts
         if verdict.ratio is not None
     ]
-    ratios = [row["y"] for row in rows]
     if rows:
         yield CurveChart(
             title=f"Time over that of the {reference}",
             subtitle=f"{shared_properties_text(curves)}. Above 1 is slower. Dashed: the limit; "
             "band: the interval of the ratio.",
+            y_title="ratio",
             rows=rows,
-            headings={
-                **_CURVE_HEADINGS,
-                "y": "ratio",
-                "reference": "limit",
-                "low": "from",
-                "high": "to",
-                "remark": "outcome",
-            },
             rules={"no change": 1.0},
-            has_log_scale=max(ratios) >= 4 * min(ratios),
         )
 
 
@@ -271,24 +256,26 @@ def launch_deviation_charts(curves: Sequence[MeasuredCurve]) -> Iterator[CurveCh
             title="Launches",
             subtitle=f"{shared_properties_text(curves)}. "
             "Each launch is a worker process of its own.",
+            y_title="difference from the median (%)",
             rows=rows,
-            headings={**_CURVE_HEADINGS, "y": "difference from the median (%)"},
             rules={"median": 0.0},
             has_lines=False,
         )
 
 
-def session_charts(session: Results) -> dict[str, list[Chart]]:
+def session_charts(session: SessionDocument) -> dict[str, list[Chart]]:
     """Return the charts of a session by the heading of their section.
 
     A chart has at most three curves. Only 36 curves of a session are shown, those with a failed
     case first.
     """
-    curves = [
+    measured = [
         curve
         for curve in curves_of(session)
         if any(_busbw_gb_per_s(verdict.now) for verdict in curve.verdicts)
-    ][: _MAX_CURVES_WITH_BASELINES * MAX_CURVES]
+    ]
+    measured.sort(key=lambda curve: not any(verdict.failed for verdict in curve.verdicts))
+    curves = measured[: _MAX_CURVES_WITH_BASELINES * MAX_CURVES]
     groups = [
         curves[first : first + _MAX_CURVES_WITH_BASELINES]
         for first in range(0, len(curves), _MAX_CURVES_WITH_BASELINES)
@@ -310,6 +297,7 @@ def published_chart(tables: Sequence[PublishedTable]) -> CurveChart:
         title=f"{_collective_title(table.collective for table in ordered)} on {kinds}: "
         "published bandwidth",
         subtitle=f"{sources}. Shown as busbw, computed from the published algbw.",
+        y_title=_BUSBW_TITLE,
         rows=[
             {
                 "series": f"{table.slice} ({table.ranks} ranks)",
@@ -324,6 +312,5 @@ def published_chart(tables: Sequence[PublishedTable]) -> CurveChart:
             for table in ordered
             for payload, algbw in table.algbw_gb_per_s.items()
         ],
-        headings={**_CURVE_HEADINGS, "y": _BUSBW_HEADING, "remark": "remark"},
         has_log_scale=True,
     )

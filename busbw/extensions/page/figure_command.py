@@ -7,7 +7,6 @@ suffix of `-o` selects SVG or PNG.
 from __future__ import annotations
 
 import argparse
-import glob
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -30,9 +29,9 @@ from busbw.extensions.page.charts import (
     is_drawn_chart,
 )
 from busbw.extensions.page.curves import bandwidth_chart, curves_of, published_chart
-from busbw.extensions.page.history import case_history_chart, heat_map
+from busbw.extensions.page.history import case_history_chart, heat_map, measured_cases
+from busbw.history.levels import MachineHistory
 from busbw.model.words import wrong_choice_text
-from busbw.report.results import Results
 from busbw.session.command_line import shipped_folder
 from busbw.session.option import UsageError, as_usage_error, parse_path, parse_text
 
@@ -108,70 +107,58 @@ def run(options: argparse.Namespace) -> int:
     suffix = options.output.suffix.lower()
     if suffix not in _DRAW_BY_SUFFIX:
         raise UsageError(f"--output: {wrong_choice_text(suffix, tuple(_DRAW_BY_SUFFIX))}")
-    tables = [] if options.published is None else _published_tables(options)
-    inputs = [*options.results, *tables]
-    check_output_file(
-        "--output", options.output, "a picture of busbw figure", is_drawn_chart, inputs
-    )
+    check_output_file("--output", options.output, "a picture of busbw figure", is_drawn_chart)
     with command_error(DrawingError):
-        storage.write(options.output, _DRAW_BY_SUFFIX[suffix](_requested_chart(options, tables)))
+        storage.write(options.output, _DRAW_BY_SUFFIX[suffix](_requested_chart(options)))
     return 0
 
 
-def _requested_chart(options: argparse.Namespace, tables: Sequence[Path]) -> Chart:
+def _requested_chart(options: argparse.Namespace) -> Chart:
     """Return the chart that the options request.
 
-    `tables` are the files of --published, empty without this option. Raises UsageError if an option
-    does not fit the others, or if an input cannot be drawn or read.
-    """
-    if options.history is not None:
-        return _history_chart(options)
-    if options.case is not None:
-        raise UsageError("--case: expected --history=DIR with it")
-    select_machine_histories(None, Path(), name=options.machine)
-    if tables:
-        with as_usage_error(BaselineError):
-            return published_chart([read_published(path) for path in tables])
-    sessions = [read_session(path) for path in options.results]
-    measured = [session for session in sessions if isinstance(session, Results)]
-    # The sessions may have no bandwidth, or too many curves.
-    with as_usage_error(ValueError, where=f"{', '.join(map(str, options.results))}: "):
-        return bandwidth_chart([curve for session in measured for curve in curves_of(session)])
-
-
-def _history_chart(options: argparse.Namespace) -> Chart:
-    """Return a heat map of a machine's sessions or, with --case, a chart of one case's sessions.
-
-    Raises UsageError if the history lacks the machine, the case or its times, or if the history has
-    several machines and --machine selects none of them.
+    Raises UsageError if an option does not fit the others, or if an input cannot be drawn or read.
     """
     baselines = options.baselines or Path("baselines")
     machines = select_machine_histories(options.history, baselines, name=options.machine)
+    if options.history is not None:
+        return _history_chart(machines, options)
+    if options.case is not None:
+        raise UsageError("--case: expected --history=DIR with it")
+    if options.published is not None:
+        with as_usage_error(BaselineError):
+            return published_chart(list(map(read_published, _published_files(options))))
+    sessions = [read_session(path) for path in options.results]
+    # The sessions may have no bandwidth, or too many curves.
+    with as_usage_error(ValueError, where=f"{', '.join(map(str, options.results))}: "):
+        return bandwidth_chart([curve for session in sessions for curve in curves_of(session)])
+
+
+def _history_chart(machines: Sequence[MachineHistory], options: argparse.Namespace) -> Chart:
+    """Return a heat map of a machine's sessions or, with --case, a chart of one case's sessions.
+
+    `machines` are the histories that --history and --machine select. Raises UsageError if they are
+    several, or if the machine lacks the case.
+    """
     if len(machines) > 1:
         names = ", ".join(machine.folder for machine in machines)
         raise UsageError(f"--machine: expected one of {names}, which {options.history} has")
     (machine,) = machines
     if options.case is None:
         return heat_map(machine)
-    cases = {history.case.name: history for history in reversed(machine.cases)}
+    cases = {history.case.name: history for history in reversed(measured_cases(machine))}
     if options.case not in cases:
         raise UsageError(f"--case: {wrong_choice_text(options.case, tuple(cases))}")
-    # No session may have a time of the case that can be compared with other times.
-    with as_usage_error(ValueError, where="--case: "):
-        return case_history_chart(machine, cases[options.case])
+    return case_history_chart(machine, cases[options.case])
 
 
-def _published_tables(options: argparse.Namespace) -> list[Path]:
+def _published_files(options: argparse.Namespace) -> list[Path]:
     """Return the files of published bandwidths of the device that --published names.
 
     Raises UsageError if the device has no such file.
     """
     folder = options.baselines or shipped_folder("baselines")
-    tables = sorted(folder.glob(f"{glob.escape(options.published)}/*/published.*.json"))
-    if not tables:
-        devices = sorted({path.parents[1].name for path in folder.glob("*/*/published.*.json")})
-        choices = ", ".join(devices) or "no device"
-        raise UsageError(
-            f"--published: {folder} has published figures of {choices}, got {options.published!r}"
-        )
-    return tables
+    files = sorted(folder.glob("*/*/published.*.json"))
+    devices = sorted({path.parents[1].name for path in files})
+    if options.published not in devices:
+        raise UsageError(f"--published: {folder}: {wrong_choice_text(options.published, devices)}")
+    return [path for path in files if path.parents[1].name == options.published]

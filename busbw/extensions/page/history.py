@@ -26,7 +26,6 @@ _RATIO_EDGES = (
     *((0.03, 0.06, 0.12, 0.25), (0.06, 0.12, 0.25, 0.5), (0.12, 0.25, 0.5, 1.0)),
     (0.25, 0.5, 1.0, 2.0),
 )
-_SECONDS_OF_UNIT = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
 _UNTIMED_OUTCOMES = (Outcome.FAILED, Outcome.OUT_OF_MEMORY)
 
 
@@ -53,6 +52,7 @@ def heat_map(machine: MachineHistory) -> HeatMap:
         title=f"{machine.folder}: time over that of the first {_FIRST_SESSION_COUNT} sessions",
         subtitle=f"{span}. A row is a case, a column a session: the median of its launches over "
         f"the median of the case's first {_FIRST_SESSION_COUNT} sessions.",
+        y_title="ratio",
         rows=[
             row
             for case in sorted(
@@ -60,14 +60,6 @@ def heat_map(machine: MachineHistory) -> HeatMap:
             )
             for row in _merged_heat_map_cells(case, moments, bins)
         ],
-        headings={
-            "series": "cases",
-            "row": "payload",
-            "x": "from",
-            "x2": "to",
-            "y": "ratio",
-            "remark": "outcome",
-        },
         bins=list(bins),
     )
 
@@ -138,6 +130,15 @@ def _level_changes(machine: MachineHistory, case: CaseHistory) -> list[LevelChan
     return sorted([*case.changes, *shared], key=lambda change: change.began)
 
 
+def measured_cases(machine: MachineHistory) -> list[CaseHistory]:
+    """Return the cases of a machine that a session measured, or failed to measure."""
+    return [
+        case
+        for case in machine.cases
+        if any(measured_outcome(line) for line in case.lines_by_session.values())
+    ]
+
+
 def changed_cases(machine: MachineHistory) -> list[CaseHistory]:
     """Return the cases that fail, then the cases whose level changed, the largest change first.
 
@@ -151,20 +152,15 @@ def changed_cases(machine: MachineHistory) -> list[CaseHistory]:
         sizes = [abs(change.log_ratio) for change in _level_changes(machine, case)]
         return math.inf if has_failed else max(sizes, default=0.0)
 
-    return sorted(filter(largest_change, machine.cases), key=largest_change, reverse=True)
+    return sorted(filter(largest_change, measured_cases(machine)), key=largest_change, reverse=True)
 
 
 def case_history_chart(machine: MachineHistory, case: CaseHistory) -> CurveChart:
     """Return a chart of a case's times over its sessions, with the levels and changes of level.
 
-    Raises ValueError if no session measured the case.
+    The case must be one of `measured_cases`.
     """
     lines = [line for line in case.lines_by_session.values() if measured_outcome(line)]
-    if not lines:
-        raise ValueError(f"{case.case.name}: there is no session")
-    times = [time_us for line in lines for time_us in line.times_us]
-    newest_s = times[-1] * 1e-6 if times else 0.0
-    unit = next((unit for unit, size in _SECONDS_OF_UNIT.items() if newest_s >= size), "us")
     changes = _level_changes(machine, case)
     span = f"{lines[0].began:%Y-%m-%d} to {lines[-1].began:%Y-%m-%d}"
     level = f" · newest level {seconds_text(case.level_s)}" if case.level_s else ""
@@ -172,20 +168,13 @@ def case_history_chart(machine: MachineHistory, case: CaseHistory) -> CurveChart
         title=f"{_family_title(case)}, {payload_text(case.case.payload_bytes)}: time by session",
         subtitle=f"{machine.folder} · {span}, {plural(len(lines), 'session')}{level}. Band: from "
         "the fastest to the slowest launch; dashed: the level.",
+        y_title="time (us)",
         rows=[
-            _session_row(case, previous_line, line, changes, _SECONDS_OF_UNIT[unit])
+            _session_row(case, previous_line, line, changes)
             for previous_line, line in itertools.pairwise([None, *lines])
             if line is not None
         ],
-        headings={
-            "x": "session",
-            "y": f"time ({unit})",
-            "reference": "level",
-            "low": "fastest",
-            "high": "slowest",
-            "remark": "change or outcome",
-        },
-        has_log_scale=bool(times) and max(times) > 4 * min(times),
+        is_over_sessions=True,
     )
 
 
@@ -194,35 +183,31 @@ def _session_row(
     previous_line: HistoryLine | None,
     line: HistoryLine,
     changes: Sequence[LevelChange],
-    unit_s: float,
 ) -> ChartRow:
-    """Return the row for a session in the chart of a case.
+    """Return the row for a session in the chart of a case, with times in microseconds.
 
     Args:
         case: The history of the case.
         previous_line: The case's line in the previous session; None for the first session.
         line: The case's line in this session.
         changes: All changes of the case's level.
-        unit_s: The unit of times in the chart, in seconds, such as 1e-3 for ms.
 
     """
     outcome = measured_outcome(line)
-    time_s = line.time_s
     texts = [
         f"{change.text}: {', '.join(change.stack_changes) or 'nothing that is known changed'}"
         for change in changes
         if previous_line is not None and previous_line.began < change.began <= line.began
     ]
     texts += [outcome.value] if outcome in _UNTIMED_OUTCOMES else []
-    times_s = [time_us * 1e-6 / unit_s for time_us in line.times_us]
     # The level at the time of this session is the newest level without all later changes.
     later = math.fsum(change.log_ratio for change in changes if change.began > line.began)
     return {
         "series": case.case.name,
         "x": moment_text(line.began),
-        "y": time_s and time_s / unit_s,
-        "reference": case.level_s and case.level_s / math.exp(later) / unit_s,
-        "low": min(times_s, default=None),
-        "high": max(times_s, default=None),
+        "y": statistics.median(line.times_us) if line.times_us else None,
+        "reference": case.level_s and case.level_s / math.exp(later) * 1e6,
+        "low": min(line.times_us, default=None),
+        "high": max(line.times_us, default=None),
         "remark": "; ".join(texts) or None,
     }

@@ -7,11 +7,12 @@ page at its end. The template page.html writes the HTML. This module measures no
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import itertools
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import busbw
 from busbw import storage, wire
@@ -23,22 +24,16 @@ from busbw.cli import (
     check_output_file,
     command_error,
 )
-from busbw.cli.history import (
-    cases_tables,
-    read_machine_histories,
-    read_session,
-    select_machine_histories,
-)
-from busbw.history.files import HistoryError
+from busbw.cli.history import cases_tables, read_session, select_machine_histories
 from busbw.history.levels import MachineHistory
 from busbw.history.texts import failing_since_texts, history_paragraphs
 from busbw.model.words import plural
 from busbw.report.conclusion import Paragraph
-from busbw.report.results import Results, SessionDescription, SessionDocument, read_results
+from busbw.report.results import SessionDescription, SessionDocument, read_results
 from busbw.report.table import Table
 from busbw.session.option import UsageError, as_usage_error, parse_path
 from busbw.session.record import View, results_document
-from busbw.session.state import JudgedSession, MeasuredSession
+from busbw.session.state import JudgedSession
 
 from . import curves, history
 from .charts import (
@@ -93,13 +88,13 @@ def run(options: argparse.Namespace) -> int:
     """
     if not options.results and options.history is None:
         raise UsageError("expected files of --results, --history=DIR, or both")
-    check_output_file("--output", options.output, "a page of busbw page", is_page, options.results)
+    check_output_file("--output", options.output, "a page of busbw page", is_page)
     sessions = [read_session(path) for path in options.results]
     machines = select_machine_histories(
         options.history, options.baselines, name=options.machine, sessions=sessions
     )
     with command_error(DrawingError):
-        storage.write(options.output, render_html(make_page(sessions, machines)))
+        storage.write(options.output, render_html(make_chapters(sessions, machines)))
     return 0
 
 
@@ -114,22 +109,15 @@ def page_view() -> View:
 
 
 def page_text(judged_session: JudgedSession) -> str:
-    """Return the HTML page of a judged session, with the history of the measured machines, if any.
+    """Return the HTML page of a judged session, with the history of its machine, if any.
 
     Raises UsageError if the history cannot be read, or if a chart cannot be drawn.
     """
     options = judged_session.options
-    measured_session = judged_session.observations
-    jobs = measured_session.jobs.values() if isinstance(measured_session, MeasuredSession) else ()
-    folders = {str(job.key.folder) for job in jobs}
-    with as_usage_error(HistoryError, DrawingError):
-        machines = (
-            read_machine_histories(options.history, options.baselines, folders)
-            if options.history and folders
-            else []
-        )
-        results = read_results(json.dumps(results_document(judged_session)))
-        return render_html(make_page([results], machines))
+    results = read_results(json.dumps(results_document(judged_session)))
+    machines = select_machine_histories(options.history, options.baselines, sessions=[results])
+    with as_usage_error(DrawingError):
+        return render_html(make_chapters([results], machines))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -149,106 +137,91 @@ class Chapter:
     Attributes:
         description: The title, the verdict, the facts and the logs of the session.
         sections: The sections with paragraphs, charts and tables.
-        began_text: When the session began, so that readers can tell sessions apart; empty for an
-            overview.
 
     """
 
     description: SessionDescription
     sections: Sequence[Section]
-    began_text: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Page:
-    """The contents of an HTML file.
-
-    A chapter whose title is the title of the page is shown without a heading of its own.
-    """
-
-    title: str
-    chapters: Sequence[Chapter]
-
-
-def make_page(sessions: Sequence[SessionDocument], machines: Sequence[MachineHistory] = ()) -> Page:
-    """Return the page that shows `sessions` and the histories of `machines`.
+def make_chapters(
+    sessions: Sequence[SessionDocument], machines: Sequence[MachineHistory] = ()
+) -> list[Chapter]:
+    """Return the chapters of the page that shows `sessions` and the histories of `machines`.
 
     A single session is a single chapter that includes the histories. Otherwise the histories are in
-    an overview, before the chapters of the sessions.
+    an overview, before the chapters of the sessions. The title of the first chapter is the title of
+    the page.
     """
     machine_sections = [section for machine in machines for section in _history_sections(machine)]
-    chapters = [_session_chapter(session, machines) for session in sessions]
-    if len(chapters) == 1:
-        # The histories are shown before the long table of all cases.
-        (chapter,) = chapters
-        sections = [*chapter.sections[:-1], *machine_sections, chapter.sections[-1]]
-        return Page(title=chapter.description.title, chapters=[replace(chapter, sections=sections)])
-    folder = machines[0].folder if len(machines) == 1 else plural(len(machines), "machine")
-    title = plural(len(sessions), "session") if sessions else f"Sessions of {folder}"
-    overview = [*_joint_bandwidth_section(sessions), *machine_sections]
-    chapter = Chapter(description=SessionDescription(title=title), sections=overview)
-    return Page(title=title, chapters=[chapter, *chapters])
+    if len(sessions) == 1:
+        return [_session_chapter(sessions[0], machines, machine_sections)]
+    folders = ", ".join(machine.folder for machine in machines)
+    title = plural(len(sessions), "session") if sessions else f"Sessions of {folders}"
+    all_curves = [curve for session in sessions for curve in curves.curves_of(session)]
+    overview = []
+    # There may be no bandwidth, or too many curves for one chart. Each session has its own charts.
+    with contextlib.suppress(ValueError):
+        charts = [curves.bandwidth_chart(all_curves)]
+        overview.append(Section(heading="Bandwidth of all sessions", charts=charts))
+    return [
+        Chapter(
+            description=SessionDescription(title=title), sections=[*overview, *machine_sections]
+        ),
+        *(_session_chapter(session, machines) for session in sessions),
+    ]
 
 
-def _session_chapter(session: SessionDocument, machines: Sequence[MachineHistory]) -> Chapter:
-    """Return the chapter of a session; `machines` say since when its failed cases fail."""
+def _session_chapter(
+    session: SessionDocument,
+    machines: Sequence[MachineHistory],
+    machine_sections: Sequence[Section] = (),
+) -> Chapter:
+    """Return the chapter of a session, with `machine_sections` before the long table of all cases.
+
+    The histories of `machines` say since when failed cases fail.
+    """
     texts = (failing_since_texts(machine.lines, session.verdicts) for machine in machines)
     description = session.describe([*itertools.chain.from_iterable(texts)])
-    charts = curves.session_charts(session) if isinstance(session, Results) else {}
     return Chapter(
         description=description,
         sections=[
             Section(heading="What changed", paragraphs=description.changes),
-            *(Section(heading=name, charts=drawn) for name, drawn in charts.items() if drawn),
+            *(
+                Section(heading=heading, charts=charts)
+                for heading, charts in curves.session_charts(session).items()
+            ),
+            *machine_sections,
             Section(
                 heading="Cases",
                 paragraphs=[(note, ()) for note in description.notes],
                 tables=description.tables,
             ),
         ],
-        began_text=session.began_text,
     )
 
 
-def _joint_bandwidth_section(sessions: Sequence[SessionDocument]) -> Iterator[Section]:
-    """Yield a section with a chart of the bandwidths of all sessions.
-
-    Yields nothing if the sessions have no bandwidth, or too many curves for a chart.
-    """
-    measured = [session for session in sessions if isinstance(session, Results)]
-    all_curves = [curve for session in measured for curve in curves.curves_of(session)]
-    try:
-        chart = curves.bandwidth_chart(all_curves)
-    except ValueError:
-        # There are no bandwidths, or too many for one chart. Each session has its own charts.
-        return
-    yield Section(heading="Bandwidth of all sessions", charts=[chart])
-
-
-def _history_sections(machine: MachineHistory) -> Iterator[Section]:
-    """Yield the sections of a machine's history: heat map, changed cases, and all cases."""
-    changed_cases = history.changed_cases(machine)
-    omitted_count = len(changed_cases) - history.MAX_CASE_CHARTS
-    note = f"{plural(omitted_count, 'case')} more: the table of all cases says what changed."
-    yield Section(
-        heading=f"History of {machine.folder}",
-        paragraphs=list(history_paragraphs(machine)),
-        charts=[history.heat_map(machine)],
-    )
-    if changed_cases:
-        yield Section(
-            heading=f"Cases that changed on {machine.folder}",
-            paragraphs=[(note, ())] if omitted_count > 0 else [],
+def _history_sections(machine: MachineHistory) -> list[Section]:
+    """Return the sections of a machine's history: heat map, changed cases, and all cases."""
+    return [
+        Section(
+            heading=f"History of {machine.folder}",
+            paragraphs=list(history_paragraphs(machine)),
+            charts=[history.heat_map(machine)],
+        ),
+        Section(
+            heading=f"Cases that changed most on {machine.folder}",
             charts=[
                 history.case_history_chart(machine, case)
-                for case in changed_cases[: history.MAX_CASE_CHARTS]
+                for case in history.changed_cases(machine)[: history.MAX_CASE_CHARTS]
             ],
-        )
-    yield Section(heading=f"All cases on {machine.folder}", tables=cases_tables(machine))
+        ),
+        Section(heading=f"All cases on {machine.folder}", tables=cases_tables(machine)),
+    ]
 
 
-def render_html(page: Page) -> str:
-    """Return a page as a single HTML document.
+def render_html(chapters: Sequence[Chapter]) -> str:
+    """Return a page with these chapters as a single HTML document.
 
     Raises DrawingError if a library is missing, or if a chart cannot be drawn.
     """
@@ -263,7 +236,7 @@ def render_html(page: Page) -> str:
         loader=jinja.FunctionLoader(read_resource),
     )
     text: str = environment.get_template("page.html").render(
-        page=page,
+        chapters=chapters,
         version=busbw.__version__,
         style=markup(read_resource("page.css") + read_resource("charts.css")),
         svg=lambda chart: markup(draw_svg(chart, has_style=False)),

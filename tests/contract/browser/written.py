@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from busbw.extensions.page.page import Page, make_page, render_html
+from busbw.extensions.page.page import Chapter, make_chapters, render_html
 from busbw.history.files import AcknowledgedChange
 from busbw.history.levels import build_machine_history
 from busbw.model.words import Outcome
@@ -30,7 +30,7 @@ HOSTILE = (
 )
 
 
-def _recorded() -> Page:
+def _recorded() -> list[Chapter]:
     """Return the page of the recorded session with the most outcomes, then cases."""
     longest = max(
         (recorded.results for recorded in recorded_sessions.sessions() if not recorded.is_compiled),
@@ -39,10 +39,10 @@ def _recorded() -> Page:
             len(recorded["cases"]),
         ),
     )
-    return make_page([read_results(json.dumps(longest))])
+    return make_chapters([read_results(json.dumps(longest))])
 
 
-def _hostile() -> Page:
+def _hostile() -> list[Chapter]:
     """Return a page whose hosts, versions, flags and reasons hold markup."""
     host, version, package, text, flag, note, kind = HOSTILE
     night = session(
@@ -64,16 +64,16 @@ def _hostile() -> Page:
         made.session_line(number, **(after if number >= 8 else before)) for number in range(16)
     ]
     acknowledged = AcknowledgedChange(since="2026-01-09", reason=text)
-    return make_page(
+    return make_chapters(
         [night], [build_machine_history("tpu/4r", sessions, acknowledged_changes=[acknowledged])]
     )
 
 
-KINDS: Mapping[str, Callable[[], Page]] = {
+KINDS: Mapping[str, Callable[[], list[Chapter]]] = {
     "regression": made.whole_page,
-    "compiled": lambda: make_page([made.compiled()]),
-    "several": lambda: make_page([made.regression(), made.compiled()], [made.changed()]),
-    "year": lambda: make_page([], [made.machine_of_a_year()]),
+    "compiled": lambda: make_chapters([made.compiled()]),
+    "several": lambda: make_chapters([made.regression(), made.compiled()], [made.changed()]),
+    "year": lambda: make_chapters([], [made.machine_of_a_year()]),
     "recorded": _recorded,
     "hostile": _hostile,
 }

@@ -202,11 +202,11 @@ def test_the_page_command_names_a_history_that_cannot_be_read(
         ("figure x.json -o a.svg --theme=dark", ["unrecognized arguments: --theme=dark"]),
         (
             "figure --published=tpu-v9 -o a.svg",
-            ["--published: ", " has published figures of tpu-v2", "got 'tpu-v9'"],
+            ["--published: ", "baselines: expected one of tpu-v2, got 'tpu-v9'"],
         ),
         (
             "figure --published=tpu-v2 --baselines=/dev -o a.svg",
-            ["/dev has published figures of no device"],
+            ["--published: /dev: expected one of , got 'tpu-v2'"],
         ),
         ("figure x.json -o no/such/a.svg", ["--output: ", "there is no folder"]),
         ("figure untimed.json -o a.svg", ["untimed.json: no bandwidth of a collective by itself"]),

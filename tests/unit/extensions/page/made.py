@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from busbw.extensions.compiled.results import CompiledResults
-from busbw.extensions.page.page import Page, make_page
+from busbw.extensions.page.page import Chapter, make_chapters
 from busbw.extensions.program.worker_values import Difference
 from busbw.history.files import HistoryLine
 from busbw.history.levels import MachineHistory, build_machine_history
@@ -113,9 +113,9 @@ def machine_of_a_year() -> MachineHistory:
     return build_machine_history(FOLDER, tuple(year()))
 
 
-def whole_page() -> Page:
-    """Return a page with a session of most outcomes and a history."""
-    return make_page([regression()], [changed()])
+def whole_page() -> list[Chapter]:
+    """Return the chapters of a page with a session of most outcomes and a history."""
+    return make_chapters([regression()], [changed()])
 
 
 def spoiled(value: Any, text: str) -> Any:

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as Tree
 import pytest
 
 from busbw.extensions.page.charts import Chart, draw_png
-from busbw.extensions.page.page import Page, make_page, render_html
+from busbw.extensions.page.page import Chapter, make_chapters, render_html
 from tests.helpers.sweep import sweep
 from tests.unit.extensions.page import made
 
@@ -48,9 +48,9 @@ class Read(HTMLParser):
         return [attrs[name] for _, attrs in self.elements for name in names if name in attrs]
 
 
-def charts_of(page: Page) -> list[Chart]:
+def charts_of(chapters: list[Chapter]) -> list[Chart]:
     """Return all charts of a page."""
-    sections = [section for chapter in page.chapters for section in chapter.sections]
+    sections = [section for chapter in chapters for section in chapter.sections]
     return [chart for section in sections for chart in section.charts]
 
 
@@ -61,27 +61,28 @@ def text() -> str:
 
 
 def test_a_page_of_one_session_shows_histories_before_the_table_of_all_cases() -> None:
-    (chapter,) = made.whole_page().chapters
+    (chapter,) = made.whole_page()
     assert [section.heading for section in chapter.sections][-4:] == [
         "History of tpu/4r",
-        "Cases that changed on tpu/4r",
+        "Cases that changed most on tpu/4r",
         "All cases on tpu/4r",
         "Cases",
     ]
 
 
 def test_a_page_of_two_sessions_begins_with_a_chart_of_the_bandwidths_of_both() -> None:
-    overview, _, _ = make_page([made.regression()] * 2).chapters
+    overview, _, _ = make_chapters([made.regression()] * 2)
     assert [section.heading for section in overview.sections] == ["Bandwidth of all sessions"]
 
 
 def test_the_page_of_a_history_has_the_table_of_cases_of_the_history_command() -> None:
     lines = [made.session_line(day, times_us=(10 if day < 3 else 12,)) for day in range(4)]
-    page = make_page([], [made.machine(*lines)])
-    assert page.title == "Sessions of tpu/4r"
-    ((row,),) = [table.rows for table in page.chapters[0].sections[-1].tables]
+    (chapter,) = make_chapters([], [made.machine(*lines)])
+    assert chapter.description.title == "Sessions of tpu/4r"
+    ((row,),) = [table.rows for table in chapter.sections[-1].tables]
     assert row.values["newest"] == pytest.approx(12e-6) and row.values["sessions"] == 4
-    assert make_page([], [made.changed()] * 2).title == "Sessions of 2 machines"
+    (several,) = make_chapters([], [made.changed()] * 2)
+    assert several.description.title == "Sessions of tpu/4r, tpu/4r"
 
 
 def test_a_page_loads_no_resource_and_runs_no_script(text: str) -> None:
