@@ -10,7 +10,6 @@ import argparse
 import functools
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from busbw import wire
@@ -29,35 +28,6 @@ the efficiency, best first. docs/studies.md lists formulas, models and links.
 _LINK_HELP = "a rate in one direction or a link's name, and perhaps a latency: 150GB/s,5us"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MethodEstimate:
-    """The estimated cost of one method of synchronization on one number of hosts.
-
-    Attributes:
-        method: The name of the method, such as ``ring all-reduce``.
-        hosts: The number of hosts.
-        traffic_bytes: The bytes that the busiest rank sends in a step.
-        server_bytes: The bytes that a parameter server receives in a step; None without servers.
-        communication_s: The time of the synchronization.
-        bottleneck: The level and the name of the link that takes most of this time.
-        step_s: The time of a whole step; None without --compute.
-        efficiency: The fraction of the step that computes; None without --compute.
-        needed_bytes_per_s: The bandwidth that the bottleneck needs for the efficiency of
-            --want-efficiency; None without that option, or if no bandwidth suffices.
-
-    """
-
-    method: str
-    hosts: int
-    traffic_bytes: float
-    server_bytes: float | None
-    communication_s: float
-    bottleneck: str
-    step_s: float | None = None
-    efficiency: float | None = None
-    needed_bytes_per_s: float | None = None
-
-
 def add_to(commands: Subparsers) -> None:
     """Add the subcommand and its options to `commands`."""
     parser = add_command(
@@ -70,7 +40,7 @@ def add_to(commands: Subparsers) -> None:
     )
     _add_gradient_options(parser)
     add = parser.add_argument
-    dtypes = tuple(costs.KNOWN["bytes_of_dtype"])
+    dtypes = costs.KNOWN["bytes_of_dtype"]
     add("--dtype", choices=dtypes, help="Dtype of a gradient (default: float32)")
     add(
         "--ranks",
@@ -123,7 +93,7 @@ def _add_gradient_options(parser: argparse.ArgumentParser) -> None:
     gradients.add_argument(
         "--model",
         type=str.lower,
-        choices=tuple(costs.KNOWN["parameters_of_model"]),
+        choices=costs.KNOWN["parameters_of_model"],
         metavar="NAME",
         help=f"Gradients of {names}",
     )
@@ -192,7 +162,7 @@ def _estimate_methods(options: argparse.Namespace) -> dict[str, Any]:
         "parameters": parameters,
         "ranks": options.ranks,
         "links": wire.to_json(links),
-        "estimates": wire.to_json(sorted(estimates, key=lambda row: row.communication_s)),
+        "estimates": sorted(estimates, key=lambda estimate: estimate["communication_s"]),
         "notes": notes,
     }
 
@@ -204,7 +174,8 @@ def _cost_by_method(
 
     Raises UsageError if `hosts` does not divide the number of ranks.
     """
-    ranks, shape = options.ranks, (payload_bytes, options.ranks, hosts)
+    ranks = options.ranks
+    shape = (payload_bytes, ranks, hosts)
     if ranks % hosts:
         raise UsageError(f"--hosts: expected a divisor of {ranks} ranks, got {hosts}")
     methods = {
@@ -222,30 +193,37 @@ def _cost_by_method(
 
 def _estimate_method(
     method: str, hosts: int, cost: Cost, links: LinkByLevel, options: argparse.Namespace
-) -> MethodEstimate:
-    """Return the MethodEstimate of a method with this `cost` over these `links`."""
+) -> dict[str, Any]:
+    """Return the estimate of a method with this `cost` over these `links`, as an object of JSON.
+
+    The traffic is that of the busiest rank, and the bytes of a server are those that it receives,
+    both in a step; None without servers. The bottleneck is the link that takes most of the time of
+    communication. The time of a step and the efficiency, which is the fraction of a step that
+    computes, are None without --compute. The needed bandwidth of the bottleneck is None without
+    --want-efficiency, or if no bandwidth suffices.
+    """
     communication_s = cost.predict_seconds(links)
     bottleneck = cost.bottleneck(links)
-    step_s = efficiency = needed_bytes_per_s = None
+    estimate = {
+        "method": method,
+        "hosts": hosts,
+        "traffic_bytes": cost.sent_bytes,
+        "server_bytes": cost.server_bytes,
+        "communication_s": communication_s,
+        "bottleneck": f"{bottleneck.value}: {links[bottleneck].name}",
+        "step_s": None,
+        "efficiency": None,
+        "needed_bytes_per_s": None,
+    }
     if options.compute is not None:
-        step_s = options.compute + communication_s
+        estimate["step_s"] = options.compute + communication_s
         # P = Ts / (Ts + Tt): "tensorflow分布式", formula (1).
-        efficiency = options.compute / step_s
+        estimate["efficiency"] = options.compute / estimate["step_s"]
     if options.want_efficiency is not None:
         # Tt = (1-P)/P Ts: "tensorflow分布式", formula (2).
         limit_s = (1 / options.want_efficiency - 1) * options.compute
-        needed_bytes_per_s = cost.needed_bytes_per_s(links, limit_s)
-    return MethodEstimate(
-        method=method,
-        hosts=hosts,
-        traffic_bytes=cost.sent_bytes,
-        server_bytes=cost.server_bytes,
-        communication_s=communication_s,
-        bottleneck=f"{bottleneck.value}: {links[bottleneck].name}",
-        step_s=step_s,
-        efficiency=efficiency,
-        needed_bytes_per_s=needed_bytes_per_s,
-    )
+        estimate["needed_bytes_per_s"] = cost.needed_bytes_per_s(links, limit_s)
+    return estimate
 
 
 def _report_text(document: Mapping[str, Any], options: argparse.Namespace) -> str:

@@ -270,17 +270,17 @@ parse_efficiency = functools.partial(
     factors_by_unit={"": 1.0},
     description="an efficiency below 1, such as 0.9",
     minimum=1e-6,
-    maximum=1 - 1e-6,
+    maximum=0.999999,
 )
 
 
 def parse_link(text: str) -> Link:
     """Parse a link: a name or a rate and, optionally, a latency (else 0), as in ``125MB/s,5us``."""
-    name, comma, latency = text.partition(",")
+    name, _, latency = text.partition(",")
     links = KNOWN["bytes_per_s_of_link"]
     expected = f"a rate such as 125MB/s or 10Gbit/s, or a link of {', '.join(links)}"
     latency_s = _parse_quantity(
-        latency if comma else "0s", KNOWN["seconds_of_unit"], "a latency such as 5us", minimum=0.0
+        latency or "0s", KNOWN["seconds_of_unit"], "a latency such as 5us", minimum=0.0
     )
     return Link(
         name=name,
