@@ -23,12 +23,11 @@ from typing import Any
 from busbw import metrics
 from busbw.cli import Subparsers, add_command
 from busbw.collectives import COLLECTIVES
-from busbw.model import words
+from busbw.collectives.base import RankGroups
 from busbw.model.field_types import SHORTEST_S
-from busbw.model.words import MIB, payload_text
+from busbw.model.words import MIB, parse_payload, payload_text
 from busbw.report.table import Column, Table, TextLine, make_rows, render
-from busbw.session.option import argument_type, parse_path, parse_payload, word_list_type
-from busbw.storage import TooLargeError
+from busbw.session.option import argument_type, parse_path, word_list_type
 
 from .recordings import (
     UNKNOWN_KIND,
@@ -87,7 +86,7 @@ def add_to(commands: Subparsers) -> None:
     )
     add(
         "--size-limit",
-        type=parse_payload,
+        type=argument_type(parse_payload),
         default="256M",
         metavar="SIZE",
         help="Read at most this much of an unpacked recording; reading one may take thirty times "
@@ -119,19 +118,18 @@ def add_to(commands: Subparsers) -> None:
         action="store_true",
         help="Print JSON instead of the table, with the time of each iteration and the busbw",
     )
-    group = parser.add_mutually_exclusive_group()
-    group.add_argument(
+    add(
         "--payload",
-        type=parse_payload,
+        type=argument_type(parse_payload),
         metavar="SIZE",
         help="Use this payload, such as 16M, if the recording does not contain it",
     )
-    group.add_argument(
+    add(
         "--payload-from",
         type=argument_type(functools.partial(_pattern_with_group, "payload")),
         metavar="REGEX",
-        help="Read the payload from the folder's name: a regular expression with a group "
-        "(?P<payload>...)",
+        help="Without --payload: read the payload from the folder's name, by a regular expression "
+        "with a group (?P<payload>...)",
     )
 
 
@@ -155,18 +153,15 @@ def _files_by_folder_and_host(paths: Iterable[Path]) -> Mapping[Path, Mapping[st
     """Return the recording in each folder: the path of one file for each host, by host name.
 
     `paths` are files, and folders that are searched with their subfolders. If a host has files of
-    several formats, the file of the last format of `_SUFFIXES` counts.
+    several formats, the file of the last format of `_SUFFIXES` counts. A file for the viewer
+    Perfetto is left out, because JAX writes the same events into a file of the host, too.
     """
     recordings: dict[Path, dict[str, Path]] = defaultdict(dict)
     folders = [Path(os.path.realpath(path)) for path in paths]
     for suffix, path in itertools.product(_SUFFIXES, folders):
         for file in (path, *sorted(path.rglob(f"*{suffix}"))):
-            if file.name.endswith(suffix):
+            if file.name.endswith(suffix) and not file.name.startswith("perfetto_"):
                 recordings[file.parent][file.name.removesuffix(suffix).rstrip("._")] = file
-    for hosts in recordings.values():
-        # JAX can write the events of a host a second time, into a file for the viewer Perfetto.
-        if len(hosts) > 1:
-            hosts.pop("perfetto", None)
     return recordings
 
 
@@ -199,8 +194,7 @@ def bandwidth_cells(
                     for number in _DEVICE_PLANE_PATTERN.findall(event.plane)
                 }
             except ValueError as error:
-                hint = " (--size-limit)" if isinstance(error, TooLargeError) else ""
-                problems.append(f"{path}: {error}{hint}")
+                problems.append(f"{path}: {error}")
                 # An unreadable host counts as a device without collectives, so that the recording
                 # is incomplete.
                 devices.add(host)
@@ -281,9 +275,8 @@ def _cell_key(
 
     The key has the kind of collective, the payload in bytes, the column, and the number of ranks.
     The payload is that of the recording, or else of --payload, or else of the names of folders. The
-    column is the slice in the names of folders, such as ``v2-8``, with the size of the groups if
-    there are several groups; without a slice, the column is a text on the number of ranks. Names
-    of inner folders take precedence.
+    column is the slice in the names of folders, such as ``v2-8``, or else the number of ranks, with
+    the size of the groups if there are several groups. Names of inner folders take precedence.
 
     Args:
         folder: The folder of the recording.
@@ -302,7 +295,7 @@ def _cell_key(
     payload_bytes = collective.payload_bytes or options.payload
     if payload_match and not payload_bytes:
         payload_bytes = (
-            words.parse_payload(payload_match["payload"] or "")
+            parse_payload(payload_match["payload"] or "")
             if options.payload_from
             else MIB * int(payload_match["mib"] or 0) or MIB // int(payload_match["divisor"])
         )
@@ -310,14 +303,13 @@ def _cell_key(
         raise ValueError("the recording does not say which collective its kernels run")
     if not payload_bytes:
         raise ValueError("the recording does not say the payload; give --payload or --payload-from")
-    groups = collective.groups
-    ranks = groups.size if groups else device_count
-    name = (
-        f"{'' if options.slice_from else 'v2-'}{slice_match['slice'] or ''}" if slice_match else ""
-    )
-    if groups and groups.groups > 1:
-        name = f"{name}, groups of {ranks}" if name else f"{ranks} of {groups.ranks} ranks"
-    return collective.kind, payload_bytes, name or f"{ranks} ranks", ranks
+    groups = collective.groups or RankGroups(1, device_count)
+    column = f"{groups.ranks} ranks"
+    if slice_match:
+        column = f"{'' if options.slice_from else 'v2-'}{slice_match['slice'] or ''}"
+    if groups.groups > 1:
+        column = f"{column}, groups of {groups.size}"
+    return collective.kind, payload_bytes, column, groups.size
 
 
 def _bandwidth_cell(
@@ -359,7 +351,6 @@ def bandwidth_tables(cells: Iterable[dict[str, Any]]) -> Iterator[Table]:
         rows: dict[str, dict[str, object]] = defaultdict(dict)
         counts = Counter[str]()
         for cell in cells_of_kind:
-            rows[cell["payload"]]["payload"] = cell["payload"]
             rows[cell["payload"]][cell["slice"]] = cell["algbw_gb_per_s"]
             counts[cell["slice"]] += len(cell["iterations"])
         names = sorted(counts, key=lambda name: (len(name), name))
@@ -373,7 +364,9 @@ def bandwidth_tables(cells: Iterable[dict[str, Any]]) -> Iterator[Table]:
                 "The time is the median over iterations of the slowest rank, without warm-ups."
             ),
             columns=(Column("payload", "payload", is_fitted_to_cells=True), *columns),
-            rows=make_rows({**dict.fromkeys(names), **row} for row in rows.values()),
+            rows=make_rows(
+                {"payload": payload, **dict.fromkeys(names), **row} for payload, row in rows.items()
+            ),
             notes=tuple(f"{name}: {counts[name]} iterations" for name in names),
             missing_text="-",
         )

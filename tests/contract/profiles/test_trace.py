@@ -287,7 +287,7 @@ def test_trace_prints_collectives_over_only_some_of_the_devices_in_a_separate_co
     tmp_path: Path,
 ) -> None:
     put(tmp_path, a_chrome=_named(TWO * 2, "[2,2]<=[4]"))
-    assert trace(tmp_path).table[0] == ["payload", "2 of 4 ranks (GB/s)"]
+    assert trace(tmp_path).table[0] == ["payload", "4 ranks, groups of 2 (GB/s)"]
     answer = trace(tmp_path, "--slice-from=(?P<slice>profile|tmp|test)")
     assert answer.table[0][1].endswith(", groups of 2 (GB/s)")
 
@@ -314,7 +314,7 @@ def test_trace_leaves_out_the_warm_up_of_each_call_of_a_program(tmp_path: Path) 
     [
         ([[], []], ": all_reduce: there is no time but that of the warm-up"),
         ([[0.0] * 4] * 2, ": all_reduce: there is no time but that of the warm-up"),
-        ([[-1.0] * 4] * 2, "a.trace.json.gz: 'all-reduce.1' takes -1e-06 s"),
+        ([[-1.0] * 4] * 2, ": all_reduce: there is no time but that of the warm-up"),
     ],
 )
 def test_trace_gives_an_error_for_a_recording_without_positive_times_after_the_warm_up(
@@ -339,13 +339,10 @@ def test_trace_of_a_folder_without_recordings_is_an_error(tmp_path: Path, name: 
     assert _errors(tmp_path / name) == [message]
 
 
-def test_trace_reads_a_recording_for_perfetto_only_if_the_folder_has_no_other_recording(
+def test_trace_does_not_read_the_events_of_a_host_again_from_a_recording_for_perfetto(
     tmp_path: Path,
 ) -> None:
-    alone = tmp_path / "perfetto_trace.json.gz"
-    alone.write_bytes(of_2019(TWO))
-    for path in (alone, tmp_path):
-        assert trace(path, "--payload=16M").table[1][1] == f"{OF_16M:.4g}"
+    (tmp_path / "perfetto_trace.json.gz").write_bytes(of_2019(TWO))
     (tmp_path / "t1v.trace.json.gz").write_bytes(of_today(TWO))
     assert _only(tmp_path, "--payload=16M")["ranks"] == 2
 
@@ -360,7 +357,6 @@ def test_trace_reads_a_recording_for_perfetto_only_if_the_folder_has_no_other_re
         ((".", "--payload-from=("), "is no regular expression"),
         ((".", "--payload-from=(a)"), "has no group (?P<payload>...)"),
         ((".", "--slice-from=(a)"), "has no group (?P<slice>...)"),
-        ((".", "--payload=1M", "--payload-from=(?P<payload>a)"), "not allowed with"),
         ((".", "--collective=all_reduce,psum"), "expected one of all_gather,"),
         ((".", "--json=table.json"), "--json"),
         ((".", "--colective=all_reduce"), "unrecognized"),
@@ -382,7 +378,7 @@ def test_the_json_of_trace_has_payloads_in_bytes_and_a_schema_version(tmp_path: 
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (b"[" + b" " * 2**21, "unpacks to more than 1048576 bytes (--size-limit)"),
+        (b"[" + b" " * 2**21, "unpacks to more than 1048576 bytes"),
         (b"[" + b"[]," * 2**18, "it has more than 1000 values"),
     ],
 )
@@ -398,7 +394,7 @@ def test_trace_refuses_a_file_of_a_terabyte_because_of_its_size(tmp_path: Path) 
     path = tmp_path / "a.xplane.pb"
     path.touch()
     os.truncate(path, 2**40)
-    assert trace(path).errors[0].endswith(" has more than 268435456 bytes (--size-limit)")
+    assert trace(path).errors[0].endswith(" has more than 268435456 bytes")
 
 
 @pytest.mark.parametrize("name", ["a.xplane.pb", "a.trace.json.gz"])
