@@ -7,5 +7,9 @@ further measurements. The chips of the hosts are timed, too.
 
 COMMANDS = {"find-slow": "command"}
 HOOKS = {"notes": "result:recommend_find_slow"}
-# Only these frameworks measure single chips.
-WORKER_OPERATIONS = {"chips_jax": "worker_jax:measure_chips", "chips_fake": "worker:simulate_chips"}
+# Only these frameworks measure single chips, and the directions of a link between hosts.
+WORKER_OPERATIONS = {
+    "chips_jax": "worker_jax:measure_chips",
+    "chips_fake": "worker:simulate_chips",
+    "directions_jax": "worker_jax:measure_directions",
+}

@@ -173,6 +173,10 @@ def _search_hosts_and_chips(options: argparse.Namespace) -> SearchResult:
         if groups.worker_spec.device != DeviceClass.TPU.value:
             in_pairs = options.pairs or len(transport.names) <= MAX_HOSTS_IN_PAIRS
             result = HostSearch(liveness, min_loss, in_pairs).run()
+            links = dict.fromkeys(slow.hosts for slow in result.slow if len(slow.hosts) == 2)
+            measured = {" - ".join(link): groups.measure_directions(link) for link in links}
+            directions = {link: times_s for link, times_s in measured.items() if times_s}
+            result = replace(result, directions=directions)
         return _add_confirmed_slow_chips(result, groups, liveness.reachable, min_loss)
 
 

@@ -96,6 +96,24 @@ class GroupMeasurer:
         (answer,) = self._launch_groups((tuple(hosts),), [name], self._measure_chips)
         return ((), answer) if isinstance(answer, str) else (answer[name], "")
 
+    def measure_directions(self, link: HostGroup) -> dict[str, float]:
+        """Return the seconds of a payload over `link` in each direction, while only one host sends.
+
+        The keys are such as ``a to b``, and the payload is the largest payload of `specs`. Returns
+        an empty dictionary if the framework cannot measure directions, or if the launch fails.
+        """
+        name = f"directions_{self.worker_spec.framework}"
+        if name not in WORKER_OPERATIONS:
+            return {}
+        (answer,) = self._launch_groups((link,), [name], self._measure_chips)
+        if isinstance(answer, str):
+            return {}
+        # The receiver needs longer than the sender.
+        return {
+            direction: max(time_s for process in answer[name] for time_s in process["sending"][key])
+            for key, direction in (("0 1", " to ".join(link)), ("1 0", " to ".join(link[::-1])))
+        }
+
     def _launch_groups(
         self, groups: Round, steps: Sequence[str], run_step: RunStep
     ) -> list[dict[str, Any] | str]:

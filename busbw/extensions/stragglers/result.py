@@ -70,6 +70,9 @@ class SearchResult:
         detectable: The smallest loss that the search detects in any host or chip, if fewer than
             half of the hosts have the loss, by quantity; 0.15 is 15 %. Links between hosts have
             quantities of their own, such as ``all-reduce 16M of a link``.
+        directions: The seconds of a payload over each slow link while only one host sends, by the
+            names of the link and of the direction, such as ``a - b`` and ``a to b``. Links whose
+            directions could not be measured are left out.
         ratios: The time of each host divided by the median of all hosts, by quantity and host.
         links_measured: Whether hosts were measured in pairs, and not in groups.
         times: The seconds of the pairs or groups of the first rounds, by the names of the hosts
@@ -87,6 +90,7 @@ class SearchResult:
     undecided: tuple[str, ...] = ()
     racks: Mapping[str, Racks] = field(default_factory=dict)
     detectable: Mapping[str, float] = field(default_factory=dict)
+    directions: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     ratios: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     links_measured: bool = True
     times: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -132,6 +136,7 @@ class SearchResult:
             )
             text = f"{tested.quantity} takes {tested.ratio:.2f}x the median of the others"
             yield f"{word} {tested.name}: {text} (p <= {tested.p:.1g}){reason}"
+        yield from map(_direction_text, self.directions, self.directions.values())
         for silent in self.unreachable:
             yield f"{silent.name}: no answer: {silent.reason}"
         for quantity, racks in self.racks.items():
@@ -186,3 +191,12 @@ class SearchResult:
             for host in self.hosts
         )
         return Table(columns=columns, rows=make_rows(rows))
+
+
+def _direction_text(link: str, times_s: Mapping[str, float]) -> str:
+    """Return a sentence that compares the two directions of a link, such as ``a - b``.
+
+    `times_s` are the seconds of a payload in each direction, such as ``a to b``.
+    """
+    faster, slower = sorted(times_s, key=lambda direction: times_s[direction])
+    return f"link {link}: {slower} takes {times_s[slower] / times_s[faster]:.2f}x {faster}"

@@ -1,5 +1,8 @@
 """Time the chips of a process with JAX: a computation, a copy, and the links between chips.
 
+A slow link between two hosts is also timed in each direction, by a permute in which only one host
+sends.
+
 All links are timed by a single program, with a permute along each axis of the chips' torus in each
 direction. So every link carries a payload in each direction. The profiler times each permute at the
 receiving rank.
@@ -7,6 +10,7 @@ receiving rank.
 
 from __future__ import annotations
 
+import functools
 import math
 import tempfile
 import threading
@@ -79,6 +83,39 @@ def measure_chips(worker: Any, request: Mapping[str, Any]) -> ChipTimes:
         payload_bytes = request_value(request, "payload_bytes", int)
         times_s |= _time_links(backend, chips, rounds, payload_bytes)
     return times_s
+
+
+def measure_directions(worker: Any, request: Mapping[str, Any]) -> ChipTimes:
+    """Time a payload that only one of two hosts sends, first the one host and then the other.
+
+    The first half of the devices belongs to the first host. Each device of the sending host sends
+    `payload_bytes` to a device of the other host, `rounds` times without a break; both numbers are
+    in the `request`. Returns the seconds of a payload under the quantity ``sending``, by the
+    numbers of the sending and the receiving host: ``0 1`` and ``1 0``. These are the times of this
+    process: a sender may end before its payload has arrived, so the time of the receiver counts.
+    `worker` is a MeasuringWorker with a JaxBackend.
+    """
+    rounds = request_value(request, "rounds", int)
+    devices = worker.backend.devices()
+    count = len(devices) // 2
+    mesh = Mesh(np.array(devices), ("ranks",))
+    sharding = NamedSharding(mesh, PartitionSpec("ranks"))
+    shape = (len(devices), request_value(request, "payload_bytes", int) // 4)
+    rows = [jax.ShapeDtypeStruct(shape, jnp.float32, sharding=sharding)]
+    payload = put_on_devices(np.zeros(shape, np.float32), sharding)
+    pairs = [(rank, rank + count) for rank in range(count)]
+    times_s: dict[str, tuple[float, ...]] = {}
+    for direction, step in (("0 1", 1), ("1 0", -1)):
+        send = functools.partial(
+            jax.lax.ppermute, axis_name="ranks", perm=[p[::step] for p in pairs]
+        )
+        compiled = lower_over_mesh(mesh, send, rows, sharding.spec).compile()
+        jax.block_until_ready(compiled(payload))
+        begun_s = time.perf_counter()
+        for _ in range(rounds):
+            jax.block_until_ready(compiled(payload))
+        times_s[direction] = ((time.perf_counter() - begun_s) / rounds,)
+    return {"sending": times_s}
 
 
 def find_links(devices: Sequence[Any]) -> dict[str, list[tuple[int, int]]]:

@@ -32,7 +32,10 @@ def four_hosts(installed: None, tmp_path: Path) -> Iterator[Network]:
 
 
 def _slow(four_hosts: Network, folder: Path) -> set[tuple[str, ...]]:
-    """Run the search on the first host; return the slow hosts and links of its result."""
+    """Run the search on the first host; return the slow hosts and links of its result.
+
+    Its results are in the file `answer.json`.
+    """
     answer, log = folder / "answer.json", folder / "find-slow.log"
     place = Place(host=four_hosts.hosts[0], folder=folder)
     command = [*FIND_SLOW, f"--hosts={','.join(NAMES)}", *OPTIONS, f"--results={answer}"]
@@ -61,3 +64,13 @@ def test_find_slow_names_only_the_link_with_a_third_of_the_rate(
     for sources, targets in (ends, ends[::-1]):
         four_hosts.narrow(sources, targets, four_hosts.rate_bits_per_s / 3)
     assert _slow(four_hosts, tmp_path) == {(NAMES[first], NAMES[second])}
+
+
+def test_find_slow_says_in_which_direction_a_link_is_slow(
+    four_hosts: Network, tmp_path: Path
+) -> None:
+    sources, targets = [four_hosts.hosts[3]], [four_hosts.hosts[1]]
+    four_hosts.narrow(sources, targets, four_hosts.rate_bits_per_s / 4)
+    assert _slow(four_hosts, tmp_path) == {(NAMES[1], NAMES[3])}
+    (times_s,) = json.loads((tmp_path / "answer.json").read_text())["directions"].values()
+    assert times_s["host3 to host1"] > 2 * times_s["host1 to host3"]

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 
@@ -92,6 +93,7 @@ for device in (DeviceClass.CPU, DeviceClass.TPU):
     request = {"rounds": 5, "payload_bytes": 4096}
     chips = worker_jax.measure_chips(SimpleNamespace(backend=backend), request)
     print(json.dumps(chips))
+print(json.dumps(worker_jax.measure_directions(SimpleNamespace(backend=backend), request)))
 """
 
 
@@ -108,7 +110,8 @@ def test_the_measurement_of_chips_has_a_time_for_each_chip_and_link_in_each_repe
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    without_links, chips = (json.loads(line) for line in done.stdout.splitlines()[-2:])
+    without_links, chips, directions = map(json.loads, done.stdout.splitlines()[-3:])
+    assert directions == {"sending": {"0 1": [ANY], "1 0": [ANY]}}
     assert list(without_links) == ["computing", "copying"]
     assert {quantity: list(rows) for quantity, rows in chips.items()} == {
         "computing": ["0", "1", "2", "3"],
