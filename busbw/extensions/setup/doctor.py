@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from busbw import __version__, grid, storage, wire
 from busbw.cli import Subparsers, add_command, check_output_file
@@ -32,12 +32,14 @@ from busbw.session.option import UsageError, parse_path, parse_text
 from busbw.session.record import results_document
 from busbw.session.run import measure_and_judge, run_session
 from busbw.session.state import CollectedSession, JudgedSession, MeasuredSession
-from busbw.stats.launches import launch_time_s
 
 # By the name of a check: its description, and the options of its session.
-CHECKS: Mapping[str, Mapping[str, Any]] = tomllib.loads(
+CHECKS: dict[str, Any] = tomllib.loads(
     Path(__file__).with_name("checks.toml").read_text(encoding="utf-8")
 )
+
+# The sessions so far, by the names of their checks.
+Sessions: TypeAlias = Mapping[str, JudgedSession]
 
 # Differences that are problems: more than this between the two clocks, less than this share of the
 # links' bandwidth, and more than this between the fastest and the slowest launch.
@@ -72,11 +74,20 @@ def add_to(commands: Subparsers) -> None:
         "results go into one file. Baselines are neither read nor written.",
         example="busbw doctor --device=gpu",
     )
-    devices = ("auto", *(device.value for device in DeviceClass))
-    device = "Check this kind of device (default: a TPU if there is one, else a GPU, else the CPU)"
-    parser.add_argument("--device", choices=devices, help=device)
-    frameworks = "Check these frameworks, as a comma list (default: those that are installed)"
-    parser.add_argument("--frameworks", type=parse_text, metavar="LIST", help=frameworks)
+    parser.add_argument(
+        "--device",
+        type=parse_text,
+        default="auto",
+        metavar="{auto,cpu,gpu,tpu}",
+        help="Check this kind of device (default: a TPU if there is one, else a GPU, else the CPU)",
+    )
+    parser.add_argument(
+        "--frameworks",
+        type=parse_text,
+        default="auto",
+        metavar="LIST",
+        help="Check these frameworks, as a comma list (default: those that are installed)",
+    )
     parser.add_argument(
         *("-o", "--output"),
         type=parse_path,
@@ -97,17 +108,17 @@ def run(options: argparse.Namespace) -> int:
         "a file of busbw doctor",
         lambda text: text.startswith('{"document": "busbw doctor"'),
     )
-    values = {"device": options.device, "frameworks": options.frameworks}
-    shared = [f"--{name}={value}" for name, value in values.items() if value]
+    shared = [f"--device={options.device}", f"--frameworks={options.frameworks}"]
     # The options of a check replace these payloads and launches.
     shared += ["--payloads=1M,64M", "--launches=1"]
     read_options(parse_options(shared), Path())
     sessions: dict[str, JudgedSession] = {}
     checks: list[dict[str, object]] = []
-    head = {
+    document = {
         "document": "busbw doctor",
         "busbw": __version__,
         "began": moment_text(datetime.now(UTC)),
+        "checks": checks,
     }
     for name, check in CHECKS.items():
         print(f"{check['description']}: ", end="", flush=True)
@@ -124,7 +135,7 @@ def run(options: argparse.Namespace) -> int:
         print(wire.escape_unprintable(text), flush=True)
         checks.append({"name": name, "problems": problems, "results": results})
         # The file is written after each check, so that the results survive an interruption.
-        storage.write(options.output, json.dumps({**head, "checks": checks}) + "\n")
+        storage.write(options.output, json.dumps(document) + "\n")
     print(f"the results are in {options.output}")
     return int(any(written["problems"] for written in checks))
 
@@ -137,24 +148,25 @@ def _run_check(words: Sequence[str]) -> JudgedSession:
     """
     with tempfile.TemporaryDirectory(prefix="busbw-doctor.") as folder:
         # In CI baselines are required by default, and no case has a baseline here.
-        required = {"require_baselines": ["false"]}
-        options = read_options(parse_options(words), Path(folder), required)
+        options = read_options(parse_options(words), Path(folder), {"require_baselines": ["false"]})
         collected_session = CollectedSession(options=options)
-        specs = grid.select_specs(options)
-        session = run_session(collected_session, specs, _WaitingDisplay(), measure_and_judge)
+        session = run_session(
+            collected_session, grid.select_specs(options), _WaitingDisplay(), measure_and_judge
+        )
     if not isinstance(session.observations, MeasuredSession):
         raise UsageError(session.session_verdict.text)
     return session
 
 
-def _find_problems(name: str, sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
+def _find_problems(name: str, sessions: Sessions) -> Iterator[str]:
     """Yield a sentence for each problem that the session of the check `name` shows.
 
-    `sessions` are the sessions so far, by the name of the check. The session of the check
-    ``device`` is also compared with the session of the check ``host``.
+    The session of the check ``device`` is also compared with the session of the check ``host``.
     """
-    session, verdicts = sessions[name], tuple(sessions[name].verdicts.values())
-    yield from (line.text for line in conclusion_lines(verdicts, session.session_verdict)[:-1])
+    session = sessions[name]
+    verdicts = tuple(session.verdicts.values())
+    for line in conclusion_lines(verdicts, session.session_verdict)[:-1]:
+        yield line.text
     outcomes = [Outcome.SKIPPED] if name == "memory" else [Outcome.SKIPPED, Outcome.OUT_OF_MEMORY]
     cases_by_text: dict[str, list[str]] = defaultdict(list)
     for verdict in verdicts:
@@ -167,10 +179,10 @@ def _find_problems(name: str, sessions: Mapping[str, JudgedSession]) -> Iterator
         yield from _FURTHER_PROBLEMS[name](sessions)
 
 
-def _clock_problems(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
+def _clock_problems(sessions: Sessions) -> Iterator[str]:
     """Yield a sentence for each case whose times by the two clocks differ by more than 5 %.
 
-    `sessions` are the sessions of the checks by name; the checks ``device`` and ``host`` count.
+    The checks ``device`` and ``host`` count.
     """
     host_verdicts = sessions["host"].verdicts if "host" in sessions else {}
     for spec, verdict in sessions["device"].verdicts.items():
@@ -184,11 +196,10 @@ def _clock_problems(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
                 )
 
 
-def _bandwidth_problems(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
+def _bandwidth_problems(sessions: Sessions) -> Iterator[str]:
     """Yield a sentence for each family of cases that uses less than half of the links' bandwidth.
 
-    A family is judged by its payload with the highest bandwidth in the check ``curve``. `sessions`
-    maps the names of checks to their sessions.
+    A family is judged by its payload with the highest bandwidth in the check ``curve``.
     """
     timed_verdicts = [v for v in sessions["curve"].verdicts.values() if v.ceiling_share]
     for name, group in itertools.groupby(timed_verdicts, lambda v: v.case and v.case.family_name):
@@ -197,11 +208,11 @@ def _bandwidth_problems(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
             yield f"{name} reaches {percent_text(share)} % of the bandwidth of the links"
 
 
-def _memory_problems(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
+def _memory_problems(sessions: Sessions) -> Iterator[str]:
     """Yield a sentence for each case of the check ``memory`` if no case of its family has a time.
 
     If at least one payload of a family has a time, it is no problem that larger payloads do not
-    fit. `sessions` maps the names of checks to their sessions.
+    fit.
     """
     verdicts = sessions["memory"].verdicts.values()
     fitting = {v.case.family_name for v in verdicts if v.case and v.now}
@@ -210,20 +221,20 @@ def _memory_problems(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
             yield f"{verdict.spec.id} does not fit: {verdict.text}"
 
 
-def _noise_problems(sessions: Mapping[str, JudgedSession]) -> Iterator[str]:
+def _noise_problems(sessions: Sessions) -> Iterator[str]:
     """Yield a sentence for each case of the check ``noise`` whose launches differ too much.
 
     The accepted spread, from the fastest to the slowest launch, depends on the device.
     """
     observations = sessions["noise"].observations
     assert isinstance(observations, MeasuredSession)
-    for spec, measurement in observations.measurements.items():
-        times_s = [launch_time_s(run) for run in measurement.runs]
-        spread = max(times_s) / min(times_s) - 1 if times_s else 0.0
-        if spread > _MAX_LAUNCH_SPREAD[observations.environment.device]:
+    for spec, verdict in sessions["noise"].verdicts.items():
+        times = verdict.now
+        spread = times.worst_s / times.best_s - 1 if times else 0.0
+        if times and spread > _MAX_LAUNCH_SPREAD[observations.environment.device]:
             yield (
-                f"{spec.id} takes {seconds_text(min(times_s))} to {seconds_text(max(times_s))} in "
-                f"{plural(len(times_s), 'launch')}, {percent_text(spread)} % apart"
+                f"{spec.id} takes {seconds_text(times.best_s)} to {seconds_text(times.worst_s)} in "
+                f"{plural(len(times.times_s), 'launch')}, {percent_text(spread)} % apart"
             )
 
 
