@@ -8,22 +8,17 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import re
 from importlib import metadata
 from pathlib import Path
 
 from busbw import storage
 from busbw.cli import Subparsers, add_command
-from busbw.session.option import UsageError
 
 # By framework and device, the extra of busbw that installs the framework.
 _EXTRAS = {
     "jax": {"cpu": "jax", "gpu": "cuda", "tpu": "tpu"},
     "tensorflow": {"cpu": "tf", "gpu": "tf-cuda", "tpu": "tf-tpu"},
 }
-# Credentials in a URL. With ssh, the name of a user without a password is not a credential.
-_CREDENTIALS_PATTERN = re.compile(r"(?<!ssh)://[^/\s]*@|://[^/\s]*:[^/\s]*@")
-_REQUIREMENT_VARIABLE = "${{ vars.BUSBW_REQUIREMENT }}"
 _SET_VARIABLE_COMMENT = """
 # - Set the repository variable BUSBW_REQUIREMENT to what pip installs, such as
 #   busbw[{extra},page] @ git+https://HOST/OWNER/busbw@COMMIT; busbw is not on PyPI."""
@@ -66,21 +61,14 @@ def add_to(commands: Subparsers) -> None:
         default="jax",
         help="Let the workflow measure this framework",
     )
-    parser.add_argument(
-        "--requirement",
-        metavar="TEXT",
-        help="Let pip install this in the workflow, for example 'busbw[jax] @ git+https://...'. "
-        "Default: the URL that this busbw was installed from or, if that is a local file, the "
-        "repository variable BUSBW_REQUIREMENT",
-    )
 
 
 def run(options: argparse.Namespace) -> int:
     """Run ``busbw init``: write its files into `options.folder`, and return the exit code.
 
     The files are a conftest, a workflow and a README of the baselines. Existing files are kept. The
-    comment at the top of the workflow has the next steps of the user. Raises UsageError for wrong
-    options, and OSError if a file cannot be written.
+    comment at the top of the workflow has the next steps of the user. Raises OSError if a file
+    cannot be written.
     """
     conftest = options.folder / "conftest.py"
     workflow = options.folder / ".github" / "workflows" / "busbw.yml"
@@ -91,7 +79,6 @@ def run(options: argparse.Namespace) -> int:
             "@RUN@", f"busbw run --device={options.device} --frameworks={options.framework}"
         ),
     }
-    is_complete = all(path.is_file() for path in files)
     for path, text in files.items():
         if path.is_file():
             print(f"exists, left unchanged: {path}")
@@ -104,8 +91,7 @@ def run(options: argparse.Namespace) -> int:
                 f'note: {conftest} does not name "busbw.plugin" in pytest_plugins; '
                 "pytest --pyargs busbw.perf needs it, busbw run does not"
             )
-    if not is_complete:
-        print(f"next: follow the first comment of {workflow}")
+    print(f"next: follow the first comment of {workflow}")
     return 0
 
 
@@ -115,24 +101,17 @@ def _template_text(name: str) -> str:
 
 
 def _workflow_text(options: argparse.Namespace) -> str:
-    """Return the text of the workflow for the selected device and framework.
-
-    Raises UsageError if the requirement that pip installs contains credentials or an expression of
-    GitHub.
-    """
+    """Return the text of the workflow for the selected device and framework."""
     device, extra = options.device, _EXTRAS[options.framework][options.device]
-    requirement = options.requirement or _requirement_of_this_busbw(extra)
-    if "${{" in requirement or _CREDENTIALS_PATTERN.search(requirement):
-        raise UsageError(
-            "--requirement: expected what pip installs without credentials and without ${{ }}: "
-            "everybody who reads the workflow could read or run them"
-        )
+    requirement = _requirement_of_this_busbw(extra)
     is_cpu = device == "cpu"
     words = {
         "\n#@REQUIREMENT_COMMENT@": ""
         if requirement
         else _SET_VARIABLE_COMMENT.format(extra=extra),
-        "@REQUIREMENT@": json.dumps(requirement) if requirement else _REQUIREMENT_VARIABLE,
+        "@REQUIREMENT@": json.dumps(requirement)
+        if requirement
+        else "${{ vars.BUSBW_REQUIREMENT }}",
         "@EXTRA@": extra,
         "\n#@RUNNER_COMMENT@": _GITHUB_RUNNER_COMMENT if is_cpu else _OWN_RUNNER_COMMENT,
         "@RUNNER@": "ubuntu-latest" if is_cpu else "${{ vars.BUSBW_RUNNER || 'ubuntu-latest' }}",
@@ -149,12 +128,13 @@ def _requirement_of_this_busbw(extra: str) -> str:
     """Return a requirement with which pip installs the same busbw, with the extra `extra`.
 
     The requirement contains the URL and the commit that pip recorded when this busbw was installed.
-    The result is empty if this busbw was installed from local files or from a package index.
+    The result is empty if this busbw was installed from local files or from a package index, and if
+    the URL may have credentials, because everybody who reads the workflow could read these.
     """
     with contextlib.suppress(metadata.PackageNotFoundError):
         origin = json.loads(metadata.distribution("busbw").read_text("direct_url.json") or "{}")
         url, vcs = str(origin.get("url", "")), origin.get("vcs_info")
-        if url and not url.startswith("file:"):
+        if url and not url.startswith("file:") and "@" not in url:
             address = f"{vcs['vcs']}+{url}@{vcs['commit_id']}" if vcs else url
             return f"busbw[{extra},page] @ {address}"
     return ""
