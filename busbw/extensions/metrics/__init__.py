@@ -1,4 +1,4 @@
 """Write a session as metrics in the text format of Prometheus (`--metrics`)."""
 
 OPTIONS = {"metrics": "options:METRICS"}
-VIEWS = {"metrics": "view:metrics_view"}
+VIEWS = {"metrics": "options:metrics_view"}
