@@ -9,13 +9,13 @@ import asyncio
 import contextlib
 import json
 import logging
-import os
 import platform
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -28,7 +28,6 @@ from busbw.driver.transport import HostError, IncomparableHostsError
 
 from .bootstrap import PYTHON_CODE
 
-_CONNECT_TIMEOUT_S = 30.0
 _POLL_INTERVAL_S = 0.5
 
 _CHUNK_BYTES = 65536
@@ -48,12 +47,10 @@ class HostPipe:
     def __init__(self, python_code: str) -> None:
         self._stream, other_end = socket.socketpair()
         self._stream.setblocking(False)
-        # The workers of busbw must not inherit the settings of Dask.
-        variables = {name: os.environ[name] for name in os.environ if not name.startswith("DASK_")}
         command = [sys.executable, "-I", "-u", "-c", python_code]
         with other_end:
             self._process = subprocess.Popen(
-                command, stdin=other_end.fileno(), stdout=other_end.fileno(), env=variables
+                command, stdin=other_end.fileno(), stdout=other_end.fileno()
             )
 
     async def read(self) -> bytes | None:
@@ -130,43 +127,52 @@ async def _transfer_bytes(stream: socket.socket, actor: Any) -> None:
         stream.close()
 
 
+@dataclass(kw_only=True)
 class DaskEngine:
     """An engine that reaches hosts through the Dask workers of a scheduler.
 
-    Args:
+    Attributes:
         scheduler: The address of the scheduler, or the path of its scheduler file.
         worker_count: The expected number of Dask workers.
         trusts_network: Whether the user accepts that everybody who reaches the scheduler can run
             code on its hosts.
+        shares_machines: Whether several Dask workers may be on the same machine.
 
     """
 
-    shares_machines = True
-
-    def __init__(self, scheduler: str, worker_count: int, *, trusts_network: bool) -> None:
-        self._scheduler = scheduler
-        self._count = worker_count
-        self._trusts_network = trusts_network
-        self._client_stack = contextlib.ExitStack()
-        self._addresses: dict[str, str] = {}
+    scheduler: str
+    worker_count: int
+    trusts_network: bool
+    shares_machines: bool = True
+    _client_stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def connect_hosts(self, wait_s: float) -> Sequence[str]:
         """Connect to the scheduler, wait for its Dask workers, and return their names.
 
-        Raises HostError if the number of workers is not the expected number after `wait_s` seconds,
-        or if a worker has a nanny (a process of Dask that restarts the worker). Raises
-        IncomparableHostsError if the versions of Python or Dask differ.
+        Raises HostError if the scheduler cannot be reached, if strangers could run code through the
+        scheduler and the user does not accept this risk, if the number of workers is not the
+        expected number after `wait_s` seconds, or if a worker has a nanny (a process of Dask that
+        restarts the worker). Raises IncomparableHostsError if the versions of Python or Dask
+        differ.
         """
-        client = _connect_client(self._scheduler, wait_s, self._trusts_network)
-        self._client = self._client_stack.enter_context(client)
-        _check_protected(client.scheduler_info()["address"], self._trusts_network)
+        address = _scheduler_address(self.scheduler, wait_s)
+        self._check_protected(address)
+        # Dask would log errors to the terminal that this process reports itself.
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        cloudpickle.register_pickle_by_value(sys.modules[__name__])
+        # A TypeError means that there is no certificate for tls://, and a ValueError that Dask
+        # cannot read the address.
+        errors = (OSError, RuntimeError, TypeError, ValueError)
+        with storage.reraise_as(HostError, *errors, where=f"{self.scheduler}: "):
+            self._client = self._client_stack.enter_context(Client(address))
+        self._check_protected(self._client.scheduler_info()["address"])
         with contextlib.suppress(TimeoutError):
-            client.wait_for_workers(self._count, timeout=wait_s)
-        workers = client.scheduler_info(n_workers=-1)["workers"]
-        if len(workers) != self._count:
+            self._client.wait_for_workers(self.worker_count, timeout=wait_s)
+        workers = self._client.scheduler_info(n_workers=-1)["workers"]
+        if len(workers) != self.worker_count:
             raise HostError(
-                f"{self._scheduler}: {len(workers)} of {self._count} Dask workers joined within "
-                f"{wait_s:g} s; expected as many as --processes"
+                f"{self.scheduler}: {len(workers)} of {self.worker_count} Dask workers joined "
+                f"within {wait_s:g} s; expected as many as --processes"
             )
         for worker in workers.values():
             if worker["nanny"]:
@@ -174,8 +180,8 @@ class DaskEngine:
                     f"Dask worker {worker['name']} has a nanny, which sets OMP_NUM_THREADS=1 and "
                     "the like for it; start it with --no-nanny"
                 )
-        self._addresses = _addresses_by_name(client, workers)
-        _check_versions(client, self._addresses)
+        self._addresses = _addresses_by_name(self._client, workers)
+        _check_versions(self._client, self._addresses)
         return list(self._addresses)
 
     def connect(self, name: str, wait_s: float) -> DaskLink:
@@ -199,25 +205,18 @@ class DaskEngine:
         """Close Dask's client, so that Dask releases all actors."""
         self._client_stack.close()
 
+    def _check_protected(self, address: str) -> None:
+        """Raise HostError if strangers could run code through the scheduler at `address`.
 
-def _connect_client(scheduler: str, wait_s: float, trusts_network: bool) -> Any:
-    """Connect to a scheduler, and return Dask's client.
-
-    `scheduler` is an address or the path of a scheduler file, for which this function waits up to
-    `wait_s` seconds. Raises HostError if the scheduler cannot be reached, or if strangers could run
-    code through the scheduler and the user does not accept this risk (`trusts_network`).
-    """
-    address = _scheduler_address(scheduler, wait_s)
-    _check_protected(address, trusts_network)
-    # Dask would log errors to the terminal that this process reports itself.
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    try:
-        return Client(address, timeout=_CONNECT_TIMEOUT_S)
-    except (OSError, RuntimeError, TypeError, ValueError) as error:
-        # A TypeError means that there is no certificate for tls://, and a ValueError that Dask
-        # cannot read the address.
-        raise HostError(f"{scheduler}: {error}") from error
+        Strangers cannot if the address has TLS or is on this machine. Nothing is raised if the user
+        trusts the network.
+        """
+        is_local = urlsplit(address).hostname in ("localhost", "127.0.0.1", "::1")
+        if not (is_local or address.startswith("tls://") or self.trusts_network):
+            raise HostError(
+                f"whoever reaches {address} can run programs on its hosts; "
+                "expected tls://, or --cluster-trust-network in a network that you trust"
+            )
 
 
 def _scheduler_address(scheduler: str, wait_s: float) -> str:
@@ -239,30 +238,15 @@ def _scheduler_address(scheduler: str, wait_s: float) -> str:
     return scheduler
 
 
-def _check_protected(address: str, trusts_network: bool) -> None:
-    """Raise HostError if strangers could run code through the scheduler at `address`.
-
-    Strangers cannot if the address has TLS or is on this machine. Nothing is raised if the user
-    trusts the network.
-    """
-    is_local = urlsplit(address).hostname in ("localhost", "127.0.0.1", "::1")
-    if not (is_local or address.startswith("tls://") or trusts_network):
-        raise HostError(
-            f"whoever reaches {address} can run programs on its hosts; "
-            "expected tls://, or --cluster-trust-network in a network that you trust"
-        )
-
-
 def _addresses_by_name(client: Any, workers: Mapping[str, Any]) -> dict[str, str]:
     """Map the names of Dask workers to their addresses, sorted by name, shorter names first.
 
     `workers` maps the address of each worker to Dask's description of it. A worker without a --name
     has the name of its host. Raises HostError if two workers have the same name.
     """
+    hosts = client.run(platform.node)
     # The default name of a worker is its address.
-    unnamed = [address for address in workers if workers[address]["name"] == address]
-    hosts = client.run(platform.node, workers=unnamed) if unnamed else {}
-    names = [str(hosts.get(address, workers[address]["name"])) for address in workers]
+    names = [str(hosts.get(worker["name"], worker["name"])) for worker in workers.values()]
     if len(set(names)) < len(names):
         raise HostError(
             f"two Dask workers on {max(names, key=names.count)} have no --name; expected one "
@@ -281,11 +265,13 @@ def _check_versions(client: Any, addresses: Mapping[str, str]) -> None:
     """
     versions = client.get_versions()
     ours = _version_text(versions["client"])
-    stacks = {name: versions["workers"].get(address) for name, address in addresses.items()}
-    texts = {name: _version_text(stack) for name, stack in stacks.items() if stack}
-    other = [f"Dask worker {name} has {text}" for name, text in texts.items() if text != ours]
-    if other:
-        raise IncomparableHostsError(f"{'; '.join(other)}; this session has {ours}")
+    for name, address in addresses.items():
+        # A worker that has just left the cluster has no versions.
+        theirs = _version_text(versions["workers"].get(address, versions["client"]))
+        if theirs != ours:
+            raise IncomparableHostsError(
+                f"Dask worker {name} has {theirs}; this session has {ours}"
+            )
 
 
 def _version_text(version: Any) -> str:

@@ -171,8 +171,8 @@ def _read_dask_hosts(values: Mapping[str, Any]) -> RemoteHosts:
         make_transport=lambda bundle: ClusterTransport(
             bundle,
             DaskEngine(
-                values["cluster"],
-                count,
+                scheduler=values["cluster"],
+                worker_count=count,
                 trusts_network=bool(values.get("cluster_trust_network")),
             ),
             {},
