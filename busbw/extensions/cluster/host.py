@@ -15,7 +15,7 @@ from typing import Any
 
 from busbw import storage, wire
 from busbw.driver.bundle import PrivateFolder
-from busbw.driver.local import EXIT_GRACE_S, LocalWorker, find_free_addresses, lock_this_machine
+from busbw.driver.local import LocalWorker, find_free_addresses, lock_this_machine
 from busbw.driver.transport import EndMethod, WorkerExit, WorkerSpec
 from busbw.model.launch import LaunchId
 from busbw.model.machine import GroupMember
@@ -23,6 +23,14 @@ from busbw.model.machine import GroupMember
 # A session sends each host a message at least every HEARTBEAT_S seconds. A host that receives no
 # message for MAX_SILENCE_S seconds ends its workers and itself.
 HEARTBEAT_S, MAX_SILENCE_S = 5.0, 30.0
+
+# The code on the command line of the Python on a host. It executes the first line that execnet
+# sends. An older Python can read this code, too, and then ends with a sentence.
+PYTHON_CODE = (
+    "import sys;sys.version_info<(3,11)and sys.exit("
+    "'Python %d.%d is too old: expected 3.11 or newer'%sys.version_info[:2]);"
+    "exec(eval(sys.stdin.readline()))"
+)
 
 
 class Host:
@@ -35,8 +43,8 @@ class Host:
     def __init__(self, files: str) -> None:
         self._folder = PrivateFolder()
         shutil.copytree(files, self._folder.path, dirs_exist_ok=True)
-        self._workers: dict[LocalWorker, threading.Thread] = {}
-        self._lock = contextlib.ExitStack()
+        # By the id of the channel that the session has for the worker.
+        self._workers: dict[int, LocalWorker] = {}
 
     def serve(self, channel: Any) -> None:
         """Send the identity and the address of this machine, and then run the session's requests.
@@ -56,12 +64,8 @@ class Host:
                             target=self._answer_request, args=request, daemon=True
                         ).start()
         finally:
-            for worker in list(self._workers):
-                worker.request_end(EndMethod.KILL)
-            for thread in list(self._workers.values()):
-                # A thread that sends to an unreachable session does not end, so the wait is
-                # limited.
-                thread.join(EXIT_GRACE_S)
+            for worker in list(self._workers.values()):
+                worker.end_and_wait(EndMethod.KILL)
             # The lock of the machine is released when this process ends.
             self._folder.remove()
 
@@ -77,7 +81,7 @@ class Host:
                 getattr(self, method)(channel, *values)
             except Exception as error:
                 # The error goes to the session, because only its user can do something about it.
-                channel.close(str(error) or type(error).__name__)
+                channel.close(storage.error_text(error))
             channel.close()
 
     def lock_machine(self, channel: Any, wait_s: float) -> None:
@@ -86,20 +90,23 @@ class Host:
         If another session measures here, a text with its process id is sent first. Raises HostError
         if the other session does not end within `wait_s` seconds.
         """
-        self._lock.enter_context(lock_this_machine(wait_s, channel.send))
+        self._lock = lock_this_machine(wait_s, channel.send)
         channel.send("")
 
     def send_free_addresses(self, channel: Any, count: int, address: str) -> None:
         """Send `count` addresses with a free port; `address` is an address of this host."""
         channel.send(find_free_addresses(count, address))
 
+    def send_is_suspended(self, channel: Any, worker_id: int) -> None:
+        """Send whether a signal has stopped the worker with the channel id `worker_id`."""
+        channel.send(self._workers[worker_id].is_suspended)
+
     def run_worker(self, channel: Any, request: list[Any]) -> None:
         """Run a worker to its end; send its replies as bytes, and then its WorkerExit as data.
 
         `request` is the data of JSON for the worker's WorkerSpec, LaunchId and, in a group,
-        GroupMember. The session sends further messages on the channel. Bytes are a request to the
-        worker. A text is an EndMethod, which says how to end the worker. None requests a bool as
-        the answer: whether a signal has stopped the worker.
+        GroupMember. The session sends further messages on the channel: bytes are a request to the
+        worker, and a text is an EndMethod, which says how to end the worker.
         """
         worker_spec, launch, member = wire.from_json(
             tuple[WorkerSpec, LaunchId, GroupMember | None], request, "request"
@@ -110,21 +117,18 @@ class Host:
             # A ValueError is raised for a variable with "=" in its name or with a null character.
             reason = f"{worker_spec.python}: {storage.error_text(error)}"
             # A shell ends with this code, too, if a program cannot be started.
-            worker_exit = WorkerExit(exit_code=127, log=reason, reason=reason)
-        else:
-            self._workers[worker] = threading.current_thread()
+            channel.send(wire.to_json(WorkerExit(exit_code=127, log=reason, reason=reason)))
+            return
+        self._workers[channel.id] = worker
 
-            def handle_message(message: bytes | str | None) -> None:
-                if message is None:
-                    channel.send(worker.is_suspended)
-                elif isinstance(message, bytes):
-                    worker.write(message)
-                else:
-                    worker.request_end(EndMethod(message))
+        def handle_message(message: bytes | str) -> None:
+            if isinstance(message, bytes):
+                worker.write(message)
+            else:
+                worker.request_end(EndMethod(message))
 
-            channel.setcallback(handle_message, endmarker=EndMethod.KILL.value)
-            while content := worker.read():
-                channel.send(content)
-            worker.request_end(EndMethod.CLOSE)
-            worker_exit = worker.wait()
-        channel.send(wire.to_json(worker_exit))
+        channel.setcallback(handle_message, endmarker=EndMethod.KILL.value)
+        while content := worker.read():
+            channel.send(content)
+        worker.request_end(EndMethod.CLOSE)
+        channel.send(wire.to_json(worker.wait()))

@@ -26,7 +26,7 @@ from distributed import Client
 from busbw import storage
 from busbw.driver.transport import HostError, IncomparableHostsError
 
-from .bootstrap import PYTHON_CODE
+from .host import PYTHON_CODE
 
 _POLL_INTERVAL_S = 0.5
 

@@ -16,7 +16,7 @@ from busbw.driver import logs
 from busbw.driver.bundle import PrivateFolder
 from busbw.driver.local import public_log_text
 
-from .bootstrap import PYTHON_CODE
+from .host import PYTHON_CODE
 
 _EXIT_TIMEOUT_S = 5.0
 

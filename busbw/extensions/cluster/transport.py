@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import queue
 import socket
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -37,7 +37,6 @@ from busbw.driver.transport import (
 from busbw.model.launch import LaunchId
 from busbw.model.machine import GroupMember, ProcessGroup, group_members
 
-from . import bootstrap
 from .host import HEARTBEAT_S
 
 if TYPE_CHECKING:
@@ -49,18 +48,43 @@ if TYPE_CHECKING:
 _ANSWER_TIMEOUT_S, _IS_STOPPED_TIMEOUT_S = 30.0, 2.0
 _CONNECT_TIMEOUT_S = 60.0
 
+# The bytes of replies that a worker of a host reads at once.
+_READ_BYTES = 65536
+
 # The files of busbw that a Host imports, besides the files of its workers.
 _HOST_FILES = ("driver/*.py", "extensions/cluster/*.py")
 
 
-def host_files(bundle: Bundle) -> dict[str, bytes]:
-    """Return the files of busbw from which `bootstrap` starts a Host: their contents by path."""
-    paths = {path for pattern in _HOST_FILES for path in PACKAGE_FOLDER.glob(pattern)}
-    files = {
-        str(path.relative_to(PACKAGE_FOLDER.parent)): path.read_bytes()
-        for path in bundle.files | paths
-    }
-    return {**files, "__main__.py": MAIN_CODE.encode()}
+def start_host(channel: object, variables: dict[str, str], files: dict[str, bytes]) -> None:
+    """Unpack busbw on a host, and run the requests of the session there until the session ends.
+
+    execnet sends the source of this function to a new interpreter, which has only the standard
+    library, so the function uses no global name of this file.
+
+    Args:
+        channel: execnet's channel to the session.
+        variables: The environment variables to set on the host.
+        files: The contents of busbw's files by path.
+
+    """
+    import os
+    import sys
+    import tempfile
+    from pathlib import Path
+
+    os.environ.update(variables)
+    with tempfile.TemporaryDirectory(prefix="busbw-files.") as folder:
+        for name, content in files.items():
+            path = Path(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        sys.path.insert(0, folder)
+        from busbw.extensions.cluster.host import Host
+
+        host = Host(folder)
+    host.serve(channel)
+    # A normal exit would wait for the session, which may be unreachable.
+    os._exit(0)
 
 
 class _LinkIO(SocketIO):
@@ -77,9 +101,9 @@ class _LinkIO(SocketIO):
 class HostConnection:
     """The session's connection to a Host (busbw's process on another host).
 
-    `link` is the connection to a Python on the host `name`. `first_message` is the message from
-    which `bootstrap` starts the Host: the environment variables to set on the host, and the
-    contents of busbw's files by path. Raises HostError if the Host cannot be started.
+    `link` is the connection to a Python on the host `name`. `variables` are the environment
+    variables to set on the host, and `files` are the contents of busbw's files by path. Raises
+    HostError if the Host cannot be started.
 
     Attributes:
         name: The name of the host.
@@ -94,7 +118,8 @@ class HostConnection:
         self,
         name: str,
         link: SshLink | DaskLink,
-        first_message: tuple[dict[str, str], dict[str, bytes]],
+        variables: Mapping[str, str],
+        files: Mapping[str, bytes],
     ) -> None:
         self.name = name
         self.has_lock = False
@@ -110,9 +135,10 @@ class HostConnection:
             # With an interpreter in the specification, execnet sends itself to the Python.
             spec = execnet.XSpec(f"popen//python={name}//id=host//execmodel=thread")
             self._gateway = bootstrap_gateway(_LinkIO(link.stream), spec)
-            self.requests = self._gateway.remote_exec(bootstrap)
-            self.requests.send(first_message)
-            machine, address = self.requests.receive()
+            self._requests = self._gateway.remote_exec(
+                start_host, variables=dict(variables), files=dict(files)
+            )
+            machine, address = self._requests.receive()
         except execnet.RemoteError as error:
             # The last line of a traceback on the host is the reason, such as a full disk.
             raise HostError(f"{name}: {str(error).splitlines()[-1]}") from error
@@ -120,8 +146,9 @@ class HostConnection:
             raise HostError(f"{name}: {link.end_reason()}") from error
         finally:
             timer.cancel()
-        self.machine: str = machine or name
-        self.address: str = address or link.address
+        self.machine = machine or name
+        self.address = address or link.address
+        threading.Thread(target=self._send_heartbeats, daemon=True).start()
 
     def send_request(self, method: str, *values: Any) -> execnet.Channel:
         """Request that the Host runs its method `method` with `values`; do not wait for the answer.
@@ -131,19 +158,19 @@ class HostConnection:
         """
         try:
             channel = self._gateway.newchannel()
-            self.requests.send((channel, method, *values))
+            self._requests.send((channel, method, *values))
         except OSError as error:
             raise self.disconnect() from error
         return channel
 
-    def receive_answer(self, channel: execnet.Channel, timeout_s: float = _ANSWER_TIMEOUT_S) -> Any:
-        """Wait for the next answer on `channel`, and return the answer.
+    def wait_for(self, wait: Callable[[float], Any], timeout_s: float = _ANSWER_TIMEOUT_S) -> Any:
+        """Return the result of `wait(timeout_s)`: `receive` or `waitclose` of a channel.
 
         Raises HostError if the method of the Host failed, and HostLostError if the host is lost or
         does not answer within `timeout_s` seconds.
         """
         try:
-            return channel.receive(timeout_s)
+            return wait(timeout_s)
         except execnet.RemoteError as error:
             raise HostError(f"{self.name}: {error}") from error
         except (OSError, EOFError) as error:
@@ -159,9 +186,9 @@ class HostConnection:
         self.has_lock = True
         channel = self.send_request("lock_machine", wait_s)
         timeout_s = wait_s + _ANSWER_TIMEOUT_S
-        if self.receive_answer(channel, timeout_s):
+        if self.wait_for(channel.receive, timeout_s):
             report(f"another busbw session measures on {self.name}; waiting for its end")
-            self.receive_answer(channel, timeout_s)
+            self.wait_for(channel.receive, timeout_s)
 
     def disconnect(self, reason: str = "") -> HostLostError:
         """End the connection unless the host is lost already; return an error with the reason.
@@ -172,6 +199,16 @@ class HostConnection:
             self.lost = f"{self.name} is gone: {reason or self._link.end_reason()}"
             self._link.close()
         return HostLostError(self.lost)
+
+    def _send_heartbeats(self) -> None:
+        """Send the host an empty message every few seconds, until the connection ends.
+
+        A host ends its workers if it receives no message.
+        """
+        with contextlib.suppress(OSError):
+            while True:
+                time.sleep(HEARTBEAT_S)
+                self._requests.send(None)
 
 
 class ClusterTransport(HostsTransport):
@@ -185,11 +222,16 @@ class ClusterTransport(HostsTransport):
         self, bundle: Bundle, engine: SshEngine | DaskEngine, variables: Mapping[str, str]
     ) -> None:
         self._engine = engine
-        self._first_message = (dict(variables), host_files(bundle))
+        self._variables = variables
+        paths = {path for pattern in _HOST_FILES for path in PACKAGE_FOLDER.glob(pattern)}
+        self._files = {
+            str(path.relative_to(PACKAGE_FOLDER.parent)): path.read_bytes()
+            for path in bundle.files | paths
+        }
+        self._files["__main__.py"] = MAIN_CODE.encode()
         self._links: list[SshLink | DaskLink] = []
         self._hosts: list[HostConnection] = []
         self._host_indices: tuple[int, ...] = ()
-        self._is_closed = threading.Event()
 
     def for_hosts(self, indices: Sequence[int]) -> ClusterTransport:
         """Return a copy that shares all connections, and starts workers on these hosts only."""
@@ -199,7 +241,6 @@ class ClusterTransport(HostsTransport):
 
     def connect_hosts(self, wait_s: float) -> None:
         names = self._engine.connect_hosts(wait_s)
-        threading.Thread(target=self._send_heartbeats, daemon=True).start()
         # After an error the other threads wait for their hosts until `close` is called. So the pool
         # is not used in a `with` block, whose end would wait for the threads.
         self._hosts.extend(ThreadPoolExecutor(len(names)).map(self._connect_host, names))
@@ -228,7 +269,6 @@ class ClusterTransport(HostsTransport):
                 host.lock(wait_s, report)
 
     def close(self) -> None:
-        self._is_closed.set()
         with ThreadPoolExecutor() as pool:
             list(pool.map(lambda link: link.close(), self._links))
         self._engine.close()
@@ -236,12 +276,10 @@ class ClusterTransport(HostsTransport):
     def group_members(self, cluster: ProcessGroup) -> tuple[GroupMember, ...]:
         hosts = [self._reachable_host(index) for index in self._host_indices]
         count = cluster.processes // len(hosts)
-        requests = [
-            (host, host.send_request("send_free_addresses", count, host.address)) for host in hosts
-        ]
-        addresses = [
-            address for host, channel in requests for address in host.receive_answer(channel)
-        ]
+        addresses = list[str]()
+        for host in hosts:
+            channel = host.send_request("send_free_addresses", count, host.address)
+            addresses += host.wait_for(channel.receive)
         return group_members(cluster, addresses, len({host.machine for host in hosts}))
 
     def start(
@@ -263,7 +301,7 @@ class ClusterTransport(HostsTransport):
         with storage.reraise_as(HostError, OSError, where=f"{name}: "):
             link = self._engine.connect(name, _CONNECT_TIMEOUT_S)
         self._links.append(link)
-        return HostConnection(name, link, self._first_message)
+        return HostConnection(name, link, self._variables, self._files)
 
     def _reachable_host(self, index: int) -> HostConnection:
         """Return the connection to the host `index`, after connecting again if the host was lost.
@@ -278,24 +316,14 @@ class ClusterTransport(HostsTransport):
                     self._hosts[index].lock(_CONNECT_TIMEOUT_S, lambda text: None)
         return self._hosts[index]
 
-    def _send_heartbeats(self) -> None:
-        """Send each host an empty message every few seconds, until the transport is closed.
-
-        A host ends its workers if it receives no message.
-        """
-        while not self._is_closed.wait(HEARTBEAT_S):
-            for host in list(self._hosts):
-                with contextlib.suppress(OSError):
-                    host.requests.send(None)
-
 
 class RemoteWorker(Worker):
     """A worker process on another host, which the constructor starts over the connection `host`.
 
     `worker_spec` says how the worker is started, `launch` is the launch to which the worker
     belongs, and `member` says which process of a group the worker is; None for a single process.
-    Raises HostLostError if the host is lost. A thread of execnet queues each message of the host,
-    and writes a byte into a socket, so that the descriptor of the socket becomes readable.
+    Raises HostLostError if the host is lost. A thread of execnet writes the replies of the worker
+    into a socket, which `read` reads.
     """
 
     def __init__(
@@ -308,68 +336,55 @@ class RemoteWorker(Worker):
         super().__init__(launch)
         self.host = host.name
         self._connection = host
+        self._socket, self._reply_sender = socket.socketpair()
+        # The data of the WorkerExit; empty while the worker runs.
+        self._exit: dict[str, Any] = {}
         self._channel = host.send_request("run_worker", wire.to_json((worker_spec, launch, member)))
-        self._socket, self._wake_sender = socket.socketpair()
-        # Bytes of a reply, the data of a WorkerExit, or whether the process is stopped; None ends
-        # them.
-        self._messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._exit: WorkerExit | None = None
-        self._channel.setcallback(self._queue_message, endmarker=None)
+        self._channel.setcallback(self._handle_message, endmarker={})
 
     @property
     def is_suspended(self) -> bool:
         """Whether a signal has stopped the process, or its host does not answer."""
-        self._send_message(None)
-        return bool(self._next_message(bool, _IS_STOPPED_TIMEOUT_S) or self._connection.lost)
+        with contextlib.suppress(HostError):
+            channel = self._connection.send_request("send_is_suspended", self._channel.id)
+            return bool(self._connection.wait_for(channel.receive, _IS_STOPPED_TIMEOUT_S))
+        return bool(self._connection.lost)
 
     def fileno(self) -> int:
         return self._socket.fileno()
 
     def write(self, line: bytes) -> None:
-        self._send_message(line)
+        # `read` notices the end of the worker.
+        with contextlib.suppress(OSError):
+            self._channel.send(line)
 
     def read(self) -> bytes:
-        return self._next_message(bytes) or b""
+        return self._socket.recv(_READ_BYTES)
 
     def request_end(self, ending: EndMethod) -> None:
-        self._send_message(ending.value)
+        # An error says that the worker has ended already.
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+            self._channel.send(ending.value)
 
     def wait(self) -> WorkerExit:
-        self._next_message(type(None))
         self._socket.close()
-        self._wake_sender.close()
-        return self._exit or WorkerExit(exit_code=None, lost_host_text=self._connection.lost)
+        with contextlib.suppress(HostError):
+            self._connection.wait_for(self._channel.waitclose)
+        if not self._exit:
+            error = self._connection.disconnect()
+            return WorkerExit(exit_code=None, lost_host_text=str(error))
+        return wire.from_json(WorkerExit, self._exit, "exit")
 
-    def _send_message(self, message: bytes | str | None) -> None:
-        """Send a message; ignore errors, because a queued message says that the process ended."""
-        if self._exit is None:
-            with contextlib.suppress(OSError):
-                self._channel.send(message)
+    def _handle_message(self, message: bytes | dict[str, Any]) -> None:
+        """Pass bytes of a reply on to `read`, or keep the data of a WorkerExit, which ends replies.
 
-    def _queue_message(self, message: Any) -> None:
-        """Queue a message of the host; execnet calls this method in a thread of its own."""
-        self._messages.put(message)
-        # Sending fails if `wait` has already closed the socket.
-        with contextlib.suppress(OSError):
-            self._wake_sender.send(b".")
-
-    def _next_message(self, kind: type, timeout_s: float = _ANSWER_TIMEOUT_S) -> Any:
-        """Return the next message of the type `kind`, and discard other messages before it.
-
-        Returns None if the process has ended or its host is lost. If the host sends nothing for
-        `timeout_s` seconds, the connection to the host is ended.
+        execnet calls this method in a thread of its own, at last with an empty dictionary.
         """
-        while self._exit is None and not self._connection.lost:
-            try:
-                message = self._messages.get(timeout=timeout_s)
-            except queue.Empty:
-                self._connection.disconnect("it does not answer")
-                break
-            self._socket.recv(1)
-            if message is None:
-                self._connection.disconnect()
-            elif isinstance(message, dict):
-                self._exit = wire.from_json(WorkerExit, message, "exit")
-            elif isinstance(message, kind):
-                return message
-        return None
+        if isinstance(message, dict):
+            self._exit = message or self._exit
+            self._reply_sender.close()
+        else:
+            # Sending fails if nobody reads any more.
+            with contextlib.suppress(OSError):
+                self._reply_sender.sendall(message)

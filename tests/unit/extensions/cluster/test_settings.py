@@ -38,5 +38,4 @@ def test_workers_on_hosts_have_the_python_and_the_variables_of_the_options(
     bundle = Bundle()
     transport = remote.make_transport(bundle)
     bundle.remove()
-    variables, _ = transport._first_message
-    assert (transport._engine.python, variables) == ("/opt/python", {"MINE": "1"})
+    assert (transport._engine.python, transport._variables) == ("/opt/python", {"MINE": "1"})

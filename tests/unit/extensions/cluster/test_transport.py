@@ -19,5 +19,5 @@ def test_a_host_that_sends_nothing_is_an_error_and_its_socket_is_never_in_nonblo
     stream, other_end = socket.socketpair()
     link = Mock(stream=stream, **{"end_reason.return_value": "it is silent"})
     with stream, other_end, pytest.raises(HostError, match="one: it is silent"):
-        HostConnection("one", link, ({}, {}))
+        HostConnection("one", link, {}, {})
     assert stream.gettimeout() is None
