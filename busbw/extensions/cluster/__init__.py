@@ -10,7 +10,6 @@ HOOKS = {"hosts_of": "settings:hosts_of", "check_host": "settings:check_can_meas
 OPTIONS = {
     "hosts": "options:HOSTS",
     "host_python": "options:HOST_PYTHON",
-    "host_env": "options:HOST_ENV",
     "cluster": "options:CLUSTER",
     "cluster_trust_network": "options:CLUSTER_TRUST_NETWORK",
 }

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,21 +23,22 @@ from busbw.session.option import expand_home
 from busbw.session.options import Options
 from busbw.storage import reraise_as
 
-# The environment variable, and the attribute of the metadata server, that name a slice's hosts.
-HOST_NAMES_VARIABLE = "TPU_WORKER_HOSTNAMES"
-ENDPOINTS_ATTRIBUTE = "worker-network-endpoints"
-_METADATA_URL = "http://metadata.google.internal/computeMetadata/v1/instance/attributes/"
+# The attribute of Google's metadata server that names the hosts of a TPU slice.
+_ENDPOINTS_URL = (
+    "http://metadata.google.internal/computeMetadata/v1/instance/attributes/"
+    "worker-network-endpoints"
+)
 
 
-def fetch_google_metadata(name: str) -> str:
-    """Return the text of an attribute of this machine, from Google's metadata server.
+def fetch_endpoints() -> str:
+    """Return the text with the hosts of this TPU slice, from Google's metadata server.
 
-    `name` is the name of the attribute. Returns an empty text if no server answers.
+    Returns an empty text if no server answers.
     """
     # Most sessions do not need urllib, whose import takes as long as the rest of this extension.
     import urllib.request
 
-    request = urllib.request.Request(_METADATA_URL + name, headers={"Metadata-Flavor": "Google"})
+    request = urllib.request.Request(_ENDPOINTS_URL, headers={"Metadata-Flavor": "Google"})
     try:
         with urllib.request.urlopen(request, timeout=2.0) as reply:
             return str(reply.read(2**20), errors="replace")
@@ -46,28 +46,21 @@ def fetch_google_metadata(name: str) -> str:
         return ""
 
 
-def find_slice_hosts(
-    environment: Mapping[str, str], has_chips: bool
-) -> tuple[tuple[str, ...], str]:
-    """Return the hosts of this TPU slice, and the variable or attribute that names the hosts.
+def find_slice_hosts(environment: Mapping[str, str], has_chips: bool) -> tuple[str, ...]:
+    """Return the hosts of this TPU slice.
 
-    The tuple of hosts is empty if the hosts are unknown, or if the user told this host to use only
-    its own chips. `environment` are the environment variables of this process. `has_chips` is
-    whether TPU chips are attached to this host; otherwise the metadata server is not asked.
+    The tuple is empty if the hosts are unknown, or if the user told this host to use only its own
+    chips. `environment` are the environment variables of this process. `has_chips` is whether TPU
+    chips are attached to this host; otherwise the metadata server is not asked.
     """
     if environment.get("TPU_PROCESS_BOUNDS") == "1,1,1":
-        return (), "TPU_PROCESS_BOUNDS"
-    names = _split_names(environment.get(HOST_NAMES_VARIABLE, ""))
-    if names or environment.get("TPU_SKIP_MDS_QUERY") or not has_chips:
-        return names, HOST_NAMES_VARIABLE
-    # An endpoint is such as ``unknown:unknown:10.0.0.2``; its third field is the address.
-    endpoints = _split_names(fetch_google_metadata(ENDPOINTS_ATTRIBUTE))
-    return tuple([*text.split(":"), "", ""][2] for text in endpoints), ENDPOINTS_ATTRIBUTE
-
-
-def _split_names(text: str) -> tuple[str, ...]:
-    """Return the words of a comma list, without empty words."""
-    return tuple(word.strip() for word in text.split(",") if word.strip())
+        return ()
+    names = environment.get("TPU_WORKER_HOSTNAMES", "")
+    if not names and has_chips and not environment.get("TPU_SKIP_MDS_QUERY"):
+        # An endpoint is such as ``unknown:unknown:10.0.0.2``; its third field is the address.
+        endpoints = fetch_endpoints().split(",")
+        names = ",".join([*endpoint.split(":"), "", ""][2] for endpoint in endpoints)
+    return tuple(name.strip() for name in names.split(",")) if names else ()
 
 
 # The name of a host must not be read as an option by ssh, or as more than a word by a shell.
@@ -81,8 +74,11 @@ def hosts_of(values: Mapping[str, Any], environment: Mapping[str, str]) -> Remot
     the environment variables of this process. Raises ValueError if an option is wrong or a package
     is missing.
     """
-    needs = "--hosts and --cluster need `pip install 'busbw[cluster]'`: "
-    with reraise_as(ValueError, ImportError, where=needs):
+    with reraise_as(
+        ValueError,
+        ImportError,
+        where="--hosts and --cluster need `pip install 'busbw[cluster]'`: ",
+    ):
         if values.get("hosts"):
             return _read_ssh_hosts(values, environment)
         if values.get("cluster"):
@@ -95,25 +91,20 @@ def parse_hosts(text: str) -> tuple[str, ...]:
 
     `text` is a comma list, ``@FILE`` for a file with a host in each line, or ``tpu`` for the hosts
     of this TPU slice. Comments in the file begin with ``#``. Raises ValueError for a file that
-    cannot be read, an invalid name, a repeated name or no name.
+    cannot be read, an invalid name or no name.
     """
-    source, hosts = text, tuple(host.strip() for host in text.split(","))
+    hosts = tuple(host.strip() for host in text.split(","))
     if text == "tpu":
-        hosts, source = find_slice_hosts(os.environ, has_tpu_chips())
+        hosts = find_slice_hosts(os.environ, has_tpu_chips())
     elif text.startswith("@"):
-        with reraise_as(ValueError, ValueError, where=f"{text}: "):
+        with reraise_as(ValueError, ValueError, where=f"--hosts: {text}: "):
             lines = storage.read(expand_home(text[1:])).decode().splitlines()
         hosts = tuple(host for line in lines if (host := line.partition("#")[0].strip()))
     if not hosts:
-        raise ValueError(f"{text}: expected names of hosts, got none from {source}")
-    for host, times in Counter(hosts).items():
+        raise ValueError(f"--hosts: {text}: expected names of hosts, got none")
+    for host in hosts:
         if not _HOST_NAME_PATTERN.fullmatch(host):
-            raise ValueError(f"expected hosts that ssh connects to, got {host[:100]!r}")
-        if times > 1:
-            raise ValueError(
-                f"expected each host once, got {host!r} twice; --processes says how many processes "
-                "the hosts share"
-            )
+            raise ValueError(f"--hosts: expected hosts that ssh connects to, got {host[:100]!r}")
     return hosts
 
 
@@ -125,8 +116,7 @@ def _read_ssh_hosts(values: Mapping[str, Any], environment: Mapping[str, str]) -
     from .over_ssh import SshEngine
     from .transport import ClusterTransport
 
-    with reraise_as(ValueError, ValueError, where="--hosts: "):
-        hosts = parse_hosts(values["hosts"])
+    hosts = parse_hosts(values["hosts"])
     count, processes = len(hosts), values.get("processes")
     if processes is not None and processes % count:
         raise ValueError(
@@ -134,25 +124,13 @@ def _read_ssh_hosts(values: Mapping[str, Any], environment: Mapping[str, str]) -
             f"expected --processes={count}, or a multiple of it"
         )
     python = values.get("host_python") or "python3"
-    variables = forwarded_variables(values.get("host_env"), environment)
+    variables = {name: environment[name] for name in STACK_VARIABLES if name in environment}
     return RemoteHosts(
         count=count,
         make_transport=lambda bundle: ClusterTransport(
             bundle, SshEngine(hosts=hosts, folder=bundle, python=python), variables
         ),
     )
-
-
-def forwarded_variables(
-    names: frozenset[str] | None, environment: Mapping[str, str]
-) -> dict[str, str]:
-    """Return the variables to copy to the hosts, with their values in `environment`.
-
-    `names` are the variables that --host-env names. If `names` is None, the variables that change
-    the measured software are copied, such as XLA_FLAGS. Variables that are not set are left out.
-    """
-    names = STACK_VARIABLES if names is None else names
-    return {name: environment[name] for name in names if name in environment}
 
 
 def _read_dask_hosts(values: Mapping[str, Any]) -> RemoteHosts:
@@ -190,11 +168,11 @@ def check_can_measure_alone(options: Options, has_chips: bool) -> None:
     may_be_tpu = options.device is DeviceClass.TPU or (options.device is None and has_chips)
     if is_scripted or options.remote or not may_be_tpu:
         return
-    names, source = find_slice_hosts(os.environ, has_chips)
+    names = find_slice_hosts(os.environ, has_chips)
     if len(names) > 1:
         raise ValueError(
-            f"this host is one of {len(names)} of its TPU slice ({source}), and would wait for the "
-            "others for ever; --hosts=tpu measures on all of them by ssh, --cluster where Dask "
+            f"this host is one of {len(names)} of its TPU slice, and would wait for the others "
+            "for ever; --hosts=tpu measures on all of them by ssh, --cluster where Dask "
             "workers run on them, and TPU_PROCESS_BOUNDS=1,1,1 with TPU_VISIBLE_CHIPS on this host "
             "alone"
         )

@@ -56,7 +56,7 @@ measured. Exit code 1: a slow host, link or chip was found, or something could n
 """
 # The options of sessions that name the hosts, and say how their workers are started.
 _SESSION_OPTIONS = (
-    *("device", "processes", "ranks_per_process", "hosts", "host_python", "host_env", "cluster"),
+    *("device", "processes", "ranks_per_process", "hosts", "host_python", "cluster"),
     *("cluster_trust_network", "device_wait"),
 )
 

@@ -1,4 +1,4 @@
-"""--hosts, --host-python, --host-env: hosts that the session reaches through ssh."""
+"""--hosts and --host-python: hosts that the session reaches through ssh."""
 
 from __future__ import annotations
 
@@ -91,24 +91,12 @@ def test_a_session_with_a_regression_over_several_hosts_prints_the_find_slow_com
             "--hosts: expected hosts that ssh connects to, got '-oProxyCommand=x'",
         ),
         (("--hosts=one;true",), "--hosts: expected hosts that ssh connects to, got 'one;true'"),
-        (("--hosts=one,one",), "--hosts: expected each host once, got 'one' twice"),
         (("--hosts=@none",), "--hosts: @none: No such file or directory"),
-        (("--hosts=@empty",), "--hosts: @empty: expected names of hosts, got none from @empty"),
+        (("--hosts=@empty",), "--hosts: @empty: expected names of hosts, got none"),
         (("--hosts=@/dev/zero",), "--hosts: @/dev/zero: is not a regular file"),
         (("--hosts=@binary",), "--hosts: @binary: 'utf-8' codec can't decode"),
-        (
-            ("--hosts=tpu",),
-            "--hosts: tpu: expected names of hosts, got none from TPU_WORKER_HOSTNAM",
-        ),
+        (("--hosts=tpu",), "--hosts: tpu: expected names of hosts, got none"),
         (("--hosts=one,two", "--processes=3"), "--hosts: 2 hosts cannot share --processes=3"),
-        (
-            ("--hosts=one", "--host-python=a b"),
-            "--host-python: expected a command or a path without spaces, got 'a b'",
-        ),
-        (
-            ("--hosts=one", "--host-env=A=1"),
-            "--host-env: expected names of variables, or none, got 'A=1'",
-        ),
         (("--host-python=python3",), "--host-python: only with --hosts"),
         (("--hosts=one", "--topology=v5e:2x2"), ": not with --topology, which measures nothing"),
     ],

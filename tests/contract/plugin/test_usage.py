@@ -127,7 +127,7 @@ def _load(extension: str, name: str) -> Any:
         [
             *("processes", "ranks", "mesh", "axes", "results"),
             *("history", "memory-limit", "inject"),
-            *(_load("cluster", name) for name in ("hosts", "cluster", "host-env", "host-python")),
+            *(_load("cluster", name) for name in ("hosts", "cluster", "host-python")),
             *(_load("compiled", name) for name in ("topology", "libtpu")),
             _load("page", "page"),
         ],

@@ -182,7 +182,6 @@ def test_find_slow_gives_an_error_and_no_results_if_no_pair_of_hosts_can_be_meas
             ["--hosts=one,two,three,four", "--least=0"],
             "argument --least: expected a percentage such as 25%",
         ),
-        (["--hosts=one,one"], "expected each host once, got 'one' twice"),
         (["--hosts=a,b,c,d", "--payloads=1Q"], "'1Q' is not a size"),
         (["--hosts=a,b,c,d", "--processes=6"], "4 hosts cannot share --processes=6 equally"),
     ],
