@@ -49,14 +49,13 @@ _SCALE_COUNT = 4
 # on devices.
 _REDUCTIONS = {"sum": np.add, "max": np.maximum, "min": np.minimum}
 
-# The duration that a batch of iterations should have, and its largest number of iterations.
+# The duration that a batch of iterations should have.
 _BATCH_S = 0.2
-_MAX_BATCH_ITERATIONS = 2**14
 # How often the two inputs of a batch are tried again after a wrong result.
 RETRIES = 10
 
 # The SoakPrograms of frameworks; other frameworks need none of their own.
-_PROGRAM_TYPES = {"fake": "worker_fake:FakeSoakProgram", "jax": "worker_jax:JaxSoakProgram"}
+_PROGRAM_TYPES = {"fake": "worker_comparison:FakeSoakProgram", "jax": "worker_jax:JaxSoakProgram"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,8 +97,9 @@ class SoakValues(ExactValues):
         Raises MeasuringError UNAVAILABLE if no sum over all ranks is exact in the dtype.
         """
         if self._max_summand_bits < 1:
-            text = f"{self.case.dtype} holds no exact sum over {self.case.group_size} ranks"
-            raise unavailable(text)
+            raise unavailable(
+                f"{self.case.dtype} holds no exact sum over {self.case.group_size} ranks"
+            )
         return 1
 
     def starting_values(self, rank: int, draw_number: int) -> Array:
@@ -156,7 +156,7 @@ class SoakProgram:
         backend: The back end that compiled the program.
         case: The case.
         program: The program in the framework, which runs a single iteration in a call.
-        iterations: The number of iterations of the case so far, including earlier requests.
+        iterations: The number of iterations so far.
         prepare_arguments: The arguments, after the case, with which the program is prepared.
 
     """
@@ -173,24 +173,13 @@ class SoakProgram:
     # No injection, and the class of the inputs and exact results.
     prepare_arguments: ClassVar[tuple[Any, ...]] = (None, SoakValues)
 
-    def write_input(self, draw_number: int, old_buffers: Any) -> Any:
-        """Write the draw with the number `draw_number`, and return its buffers.
-
-        `old_buffers` are buffers that are not needed any more, and that may be overwritten; None if
-        there are no such buffers.
-        """
+    def renew_input(self) -> None:
+        """Replace the older of the two inputs with the next draw, in the same buffers."""
+        newer_input, (_, old_buffers) = self._inputs
+        draw_number = (newer_input[0] + 1) % SoakValues.draw_count
         self.program.inputs = old_buffers
         self.program.write_draw(draw_number)
-        return self.program.inputs
-
-    def run_iteration(self, buffers: Any) -> tuple[int, ...]:
-        """Run an iteration with an input, and return a hash of the result of each local rank.
-
-        `buffers` are buffers that `write_input` returned.
-        """
-        self.program.inputs = buffers
-        self.program.run(1)
-        return self.hash_results()
+        self._inputs = (draw_number, self.program.inputs), newer_input
 
     def hash_results(self) -> tuple[int, ...]:
         """Return the CRC-32 of the last result of each rank of this process.
@@ -201,7 +190,7 @@ class SoakProgram:
         return tuple(
             map_ranks(
                 lambda rank: zlib.crc32(np.ascontiguousarray(results[rank]).view(np.uint8).data),
-                sorted(results),
+                results,
                 self.case.payload_bytes,
             )
         )
@@ -218,9 +207,25 @@ class SoakProgram:
                 expected = exact.view(word_dtype)
                 actual = np.ascontiguousarray(part).view(word_dtype)
                 for index in np.flatnonzero(expected != actual)[:1].tolist():
-                    words = int(expected[index]), int(actual[index])
-                    return mismatch_text(rank, begin + index, *words)
+                    return mismatch_text(
+                        rank, begin + index, int(expected[index]), int(actual[index])
+                    )
         return ""
+
+    def compare_result(self, draw_number: int) -> str:
+        """Return a text if the last result is wrong, and an empty text if the result is right.
+
+        `draw_number` is the number of the draw that was the input. The hashes of the first right
+        result of a draw are kept. If all elements of a later result are right, but its hashes are
+        different, this result is wrong, too.
+        """
+        hashes = self.hash_results()
+        if self._right_hashes.get(draw_number) == hashes:
+            return ""
+        mismatch = self.find_mismatch(draw_number)
+        if not mismatch and self._right_hashes.setdefault(draw_number, hashes) != hashes:
+            return "every word is right, and yet the hashes of ranks changed"
+        return mismatch
 
     def run_and_compare(self, seconds: float) -> Tally:
         """Run and compare iterations for `seconds`, or until a process finds a wrong element.
@@ -230,72 +235,64 @@ class SoakProgram:
         this process finds a wrong element.
         """
         begun_s = self.backend.now_s()
-        first_iteration = self.iterations
         batch = 1
         soaked_s = 0.0
-        self._renew_input()
+        self.renew_input()
         while soaked_s < seconds:
-            self._renew_input()
-            mismatch = self._find_mismatch_in_batch(batch)
+            self.renew_input()
+            mismatch = self._run_batch(batch)
             values = [float(mismatch != ""), self.backend.now_s() - begun_s]
-            before_s = soaked_s
             is_wrong, soaked_s = map(max, zip(*self.backend.all_gather(values)))
             if is_wrong:
-                repeats = sum(self._find_mismatch_in_batch(2) != "" for _ in range(RETRIES))
+                repeats = sum(self._run_batch(2) != "" for _ in range(RETRIES))
                 if mismatch:
                     again = f"the same inputs gave a wrong result in {repeats} of {RETRIES} retries"
                     raise wrong_result(f"{mismatch}; {again}")
                 break
-            if soaked_s - before_s < _BATCH_S / 2:
-                batch = min(2 * batch, _MAX_BATCH_ITERATIONS)
-        iterations = self.iterations - first_iteration
+            batch = max(1, int(_BATCH_S * self.iterations / soaked_s))
         collective = COLLECTIVES[self.case.collective]
         result_bytes = collective.output_bytes(self.case.payload_bytes, self.case.group_size)
         return Tally(
-            iterations=iterations,
-            compared_bytes=iterations * self.case.ranks * result_bytes,
+            iterations=self.iterations,
+            compared_bytes=self.iterations * self.case.ranks * result_bytes,
             soaked_s=soaked_s,
         )
 
-    def _renew_input(self) -> None:
-        """Replace the older of the two inputs with the next draw."""
-        newer_input, old_input = self._inputs
-        draw_number = (newer_input[0] + 1) % SoakValues.draw_count
-        buffers = self.write_input(draw_number, old_input[1])
-        self._inputs = (draw_number, buffers), newer_input
-
-    def _find_mismatch_in_batch(self, count: int) -> str:
+    def _run_batch(self, count: int) -> str:
         """Run and compare `count` iterations, and return a text on the first wrong result.
 
         The text is empty if no result is wrong. The iterations alternate between the two inputs,
         and begin with the newer input.
         """
-        mismatch = ""
+        first_mismatch = ""
         for index in range(count):
             draw_number, buffers = self._inputs[index % 2]
-            hashes = self.run_iteration(buffers)
+            self.program.inputs = buffers
+            self.program.run(1)
             self.iterations += 1
+            mismatch = self.compare_result(draw_number)
             # The batch goes on after a wrong element, because other processes run all of it.
-            mismatch = mismatch or self._compare_result(draw_number, hashes)
-        return mismatch
+            if mismatch and not first_mismatch:
+                first_mismatch = f"iteration {self.iterations}: {mismatch}"
+        return first_mismatch
 
-    def _compare_result(self, draw_number: int, hashes: tuple[int, ...]) -> str:
-        """Return a text if the last result is wrong, and an empty text if the result is right.
 
-        The hashes of the first right result of a draw are kept. If all elements of a later result
-        are right, but its hashes are different, this result is wrong, too.
+class FakeSoakProgram(SoakProgram):
+    """A simulated program in a soak, which returns wrong results if the script says so.
 
-        Args:
-            draw_number: The number of the draw that was the input.
-            hashes: The hash of the result of each rank of this process.
+    With ``{"flips": 1000}`` in a case of the script, every 1000th result is wrong.
+    """
 
-        """
-        if self._right_hashes.get(draw_number) == hashes:
-            return ""
-        mismatch = self.find_mismatch(draw_number)
-        if not mismatch and self._right_hashes.setdefault(draw_number, hashes) != hashes:
-            mismatch = "every word is right, and yet the hashes of ranks changed"
-        return mismatch and f"iteration {self.iterations}: {mismatch}"
+    prepare_arguments = ()
+
+    def renew_input(self) -> None:
+        """Write nothing, because a simulated program has no values."""
+
+    def compare_result(self, draw_number: int) -> str:
+        flips = self.backend.case_changes(self.case).get("flips")
+        if flips and self.iterations % flips == 0:
+            return mismatch_text(rank=1, element=7, expected=6, actual=7)
+        return ""
 
 
 def mismatch_text(rank: int, element: int, expected: int, actual: int) -> str:
@@ -312,7 +309,7 @@ def mismatch_text(rank: int, element: int, expected: int, actual: int) -> str:
     bits = [str(bit) for bit in range(changed.bit_length()) if changed >> bit & 1]
     return (
         f"rank {rank} ({host_name()}), element {element}: {actual:#x}, expected {expected:#x} "
-        f"(bit{'s' * (len(bits) > 1)} {', '.join(bits)})"
+        f"(wrong bits: {', '.join(bits)})"
     )
 
 
@@ -324,8 +321,7 @@ def soak(worker: MeasuringWorker, request: Mapping[str, Any]) -> Tally:
     Args:
         worker: The worker that answers the request. Its back end compiles and runs the case.
         request: The request, with the values `case`, `key` (the environment key), `plan` (for its
-            memory limit), `seconds` (the duration), and `iterations`, the number of iterations of
-            the case in earlier requests, because messages count all iterations.
+            memory limit) and `seconds` (the duration).
 
     Raises:
         MeasuringError: A result on this process is wrong, the devices are not those of `key`, the
@@ -336,13 +332,12 @@ def soak(worker: MeasuringWorker, request: Mapping[str, Any]) -> Tally:
     case = request_value(request, "case", Case)
     key = request_value(request, "key", EnvironmentKey)
     backend = worker.backend
-    collective = COLLECTIVES[case.collective]
     protocol = replace(case.protocol, clock=Clock.DISPATCH)
     case = replace(case, placement=Placement.OUT_OF_PLACE.value, protocol=protocol)
     need = backend.memory_need(case)
     if need is not None:
         # The need is for a single input, and a soak has two inputs.
-        input_bytes = collective.input_bytes(case.payload_bytes, case.group_size)
+        input_bytes = COLLECTIVES[case.collective].input_bytes(case.payload_bytes, case.group_size)
         needed_bytes = need.needed_bytes + case.ranks // key.processes * input_bytes
         limit_bytes = request_value(request, "plan", MeasurementPlan).memory_limit_bytes
         worker.host_memory.check_fits(replace(need, needed_bytes=needed_bytes), limit_bytes, key)
@@ -350,6 +345,5 @@ def soak(worker: MeasuringWorker, request: Mapping[str, Any]) -> Tally:
     path = _PROGRAM_TYPES.get(backend.name, "worker_comparison:SoakProgram")
     program_type: type[SoakProgram] = pkgutil.resolve_name(f"{__package__}.{path}")
     with backend.prepare_program(case, *program_type.prepare_arguments) as program:
-        iterations = request_value(request, "iterations", int)
-        soak_program = program_type(backend, case, program, iterations)
-        return soak_program.run_and_compare(request_value(request, "seconds", float))
+        seconds = request_value(request, "seconds", float)
+        return program_type(backend, case, program).run_and_compare(seconds)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-from typing import Any
 
 import jsonschema
 import pytest
@@ -16,8 +15,8 @@ from tests.helpers.workers import wait_until
 SOAKED = ("perf", "--frameworks=fake", "--payloads=1K,1M", "-p", "no:cacheprovider")
 
 
-def _flips(**word: int) -> list[dict[str, Any]]:
-    return [{"payload_bytes": 1024, "flips": {"every": 50, "word": word}}]
+# Every fiftieth result of 1K is wrong.
+FLIPS = [{"payload_bytes": 1024, "flips": 50}]
 
 
 def test_a_soak_without_a_wrong_result_passes_and_prints_an_upper_bound_of_the_error_rate(
@@ -36,13 +35,14 @@ def test_a_soak_without_a_wrong_result_passes_and_prints_an_upper_bound_of_the_e
 
 
 def test_a_wrong_element_in_a_soak_fails_only_its_case_and_is_named(folder: Folder) -> None:
-    folder.script(latency_s=1e-3, cases=_flips(rank=3, element=9, expected=6, actual=7))
+    folder.script(latency_s=1e-3, cases=FLIPS)
     ran = folder.pytest(*SOAKED, "--soak=0.5s", exit_code=1)
     assert ran.outcomes == {"1K": "FAILED", "1M": "PASS"}
     (words,) = ran.failures
-    assert "wrong result: iteration 50: rank 3 (" in words
+    assert "wrong result: iteration 50: rank 1 (" in words
     assert (
-        "), element 9: 0x7, expected 0x6 (bit 0); the same inputs gave a wrong result in " in words
+        "), element 7: 0x7, expected 0x6 (wrong bits: 0); the same inputs gave a wrong result in "
+        in words
     )
 
 
@@ -73,7 +73,7 @@ def test_a_soak_whose_dtypes_are_all_compiled_as_other_dtypes_has_no_verdict(
 
 @pytest.mark.exhaustive
 def test_the_history_has_the_wrong_result_of_a_soak(folder: Folder) -> None:
-    folder.script(latency_s=1e-3, cases=_flips())
+    folder.script(latency_s=1e-3, cases=FLIPS)
     folder.pytest(*SOAKED, "--soak=0.5s", HISTORY, exit_code=1)
     (line,) = (folder.path / "history").rglob("*.jsonl")
     (record,) = map(json.loads, line.read_text().splitlines())

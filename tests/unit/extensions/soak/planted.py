@@ -91,13 +91,7 @@ def main(fault: str, name: str, *numbers: str) -> None:
     for number in map(int, numbers):
         planted: list[Planted] = []
         JaxSoakProgram.hash_results = planting(fault, number, planted)  # type: ignore[assignment, method-assign]
-        request = {
-            "case": case,
-            "plan": MeasurementPlan(),
-            "key": key,
-            "seconds": SECONDS,
-            "iterations": 0,
-        }
+        request = {"case": case, "plan": MeasurementPlan(), "key": key, "seconds": SECONDS}
         problem = ""
         try:
             soak(worker, {name: wire.to_json(value) for name, value in request.items()})

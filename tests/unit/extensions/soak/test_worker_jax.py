@@ -59,7 +59,7 @@ def test_a_soak_names_the_rank_and_element_and_bit_of_a_fault_planted_into_a_res
     for number, (problem, (rank, element, bit)) in zip((40, 900), results):
         assert problem.startswith(f"iteration {number}: rank {rank} (")
         assert element is None or f"), element {element}: " in problem
-        assert bit is None or f" (bit {bit}); " in problem
+        assert bit is None or f" (wrong bits: {bit}); " in problem
         assert problem.endswith(" a wrong result in 0 of 10 retries")
 
 
