@@ -1,10 +1,9 @@
 """A soak as a session mode: the tests that measure compare every result, and time nothing.
 
-Cases are soaked by turns until the time is over. Some errors occur in all iterations of a launch,
-and other errors occur only after hours. So a launch soaks for a few times as long as it took to
-start, and then the next launch starts. The verdict on a case names a wrong element, or gives an
-upper bound for the rate of wrong results. Results are compared in workers, by the module
-`worker_comparison`.
+Some errors occur in all iterations of a launch, and other errors occur only after hours. So each
+launch soaks all cases, one after the other, and launches follow each other until the time is over.
+The verdict on a case names a wrong element, or gives an upper bound for the rate of wrong results.
+Results are compared in workers, by the module `worker_comparison`.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -26,22 +25,19 @@ from busbw.model.launch import Failure, Measurement
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import FailureKind, Outcome, SessionOutcome, bytes_text, plural
 from busbw.report.figures import declare_figure_of_field
-from busbw.session.judge import findings_of_extensions
 from busbw.session.measure import Display, make_observers, observed_values, runner_arguments
 from busbw.session.options import Options
 from busbw.session.run import Mode, measuring_mode, run_under_machine_lock
 from busbw.session.state import JudgedSession, MeasuredSession
 
+from .health import health_finding
 from .worker_comparison import Tally
 
 SOAK_VALUE = "soak"
 _CONFIDENCE = 0.95
 
-# A launch soaks for this many times the mean duration of a start.
-_SOAK_TIME_PER_START_TIME = 4.0
-# A case is soaked for this time before the next case. When the duration of --soak is over, a case
-# without an iteration is soaked for the shorter time.
-_TURN_S = 2.0
+# In a launch a case is soaked for at most so many seconds, and for at least so many seconds.
+_MAX_TURN_S = 60.0
 _MIN_TURN_S = 0.1
 
 # The outcomes of cases with a failure. A case with any other failure is FAILED.
@@ -76,89 +72,69 @@ def soak_and_judge(
     """
     observers = make_observers(resolved_session, executor)
     arguments = runner_arguments(resolved_session, executor, display, observers)
-    runner = SoakRunner(**arguments, duration_s=resolved_session.options.extra[SOAK_VALUE])
-    begun_s = time.monotonic()
+    # The time that is left is shown in place of the round.
+    show_status = arguments.pop("on_progress")
+    runner = SoakRunner(
+        **arguments,
+        duration_s=resolved_session.options.extra[SOAK_VALUE],
+        show_status=show_status,
+    )
     try:
         runner.run()
     except KeyboardInterrupt:
         for verdict in judge_soak(resolved_session, runner).verdicts.values():
             display.write_line(f"{verdict.spec.id}: {verdict.headline()}")
         raise
-    soaked_s = time.monotonic() - begun_s
-    extra = observed_values(observers)
-    return judge_soak(replace(resolved_session, measuring_s=soaked_s, extra=extra), runner)
+    return judge_soak(replace(resolved_session, extra=observed_values(observers)), runner)
 
 
 @dataclass
 class SoakRunner(RoundRunner):
-    """The launches of a soak, each of which soaks its cases by turns, and the results so far.
+    """The launches of a soak, each of which soaks all cases, and the results so far.
 
     Attributes:
         duration_s: The time for which to soak in seconds, from the first iteration on.
+        show_status: A function that is called before each case is soaked, with a text on the case
+            and on the time that is left.
         tallies: Maps each case to the amount that was compared so far.
 
     """
 
     duration_s: float = 0.0
+    show_status: Callable[[str], None] = lambda text: None
     tallies: dict[Case, Tally] = field(default_factory=lambda: defaultdict(Tally))
     _end_s: float = math.inf
 
     def run(self) -> None:
-        """Soak all cases until the duration is over, and each case has an iteration or failed."""
-        while cases := self._unfinished_cases(self.cases):
-            framework = cases[0].framework
-            self.run_rounds([case for case in cases if case.framework == framework], 1)
+        """Soak all cases until the duration is over; a case with a failure is not soaked again."""
+        cases = list(self.cases)
+        while cases and time.monotonic() < self._end_s:
+            self.run_rounds(cases, 1)
+            cases = [case for case in cases if not self._results[Side.CANDIDATE, case]]
 
-    def _unfinished_cases(self, cases: Iterable[Case]) -> list[Case]:
-        """Return those of `cases` that are to be soaked further, because no failure stopped them.
+    def _send_request(self, side: Side, group: Group, case: Case, name: str) -> Tally | Failure:
+        """Soak `case` in the workers of `group` in place of measuring it, and record the result.
 
-        The first case is the case that was soaked for the shortest time. When the duration is over,
-        only cases without an iteration are soaked further.
-        """
-        is_late = time.monotonic() >= self._end_s
-        unfinished = [
-            case
-            for case in cases
-            if not self._results[Side.CANDIDATE, case]
-            and not (is_late and self.tallies[case].iterations)
-        ]
-        return sorted(unfinished, key=lambda case: self.tallies[case].soaked_s)
-
-    def _measure_cases(self, groups: Mapping[Side, Group], cases: Sequence[Case]) -> Sequence[Case]:
-        group = groups[Side.CANDIDATE]
-        mean_start_s = self.executor.spent_s["starting"] / self._round
-        end_s = time.monotonic() + max(_TURN_S, _SOAK_TIME_PER_START_TIME * mean_start_s)
-        self._notify_observers(None)
-        unfinished = self._unfinished_cases(cases)
-        while unfinished and time.monotonic() < end_s and not group.has_ended:
-            self._soak_case(group, unfinished[0])
-            unfinished = self._unfinished_cases(cases)
-        # The next launch soaks all cases again, also after the end of a worker.
-        return ()
-
-    def _soak_case(self, group: Group, case: Case) -> None:
-        """Soak `case` for about _TURN_S seconds in the workers of `group`, and record the result.
-
-        The compared amount is added to `tallies`, or a failure to the results. A case with a
-        failure is not soaked again. Observers are called at the end.
+        The case is soaked for its share of the duration, but at most for _MAX_TURN_S seconds. The
+        compared amount is added to `tallies`, or a failure to the results of the stack `side`.
         """
         self._end_s = min(self._end_s, time.monotonic() + self.duration_s)
-        left_s = max(0.0, self._end_s - time.monotonic())
-        self.on_progress(f"busbw: soaking {case.name}, {left_s:.0f} s left")
-        seconds = max(_MIN_TURN_S, min(_TURN_S, left_s))
+        left_s = max(_MIN_TURN_S, self._end_s - time.monotonic())
+        self.show_status(f"busbw: soaking {case.name}, {left_s:.0f} s left")
+        seconds = min(left_s, _MAX_TURN_S, self.duration_s / len(self.cases))
         values = {"case": case, "plan": self.plan, "key": self.cases[case], "seconds": seconds}
-        values["iterations"] = self.tallies[case].iterations
-        request = Request("soak", Tally, values)
-        reply = group.ask(request, self.plan.timeout_s + seconds, f"soaking {case.name}")
+        reply = group.ask(
+            Request("soak", Tally, values), self.plan.timeout_s + seconds, f"soaking {case.name}"
+        )
         if isinstance(reply, Failure):
-            self._results[Side.CANDIDATE, case].append(reply)
+            self._results[side, case].append(reply)
         else:
             self.tallies[case] += reply
-        self._notify_observers(case)
+        return reply
 
 
 def judge_soak(observed: MeasuredSession, runner: SoakRunner) -> JudgedSession:
-    """Return a soaked session with its verdicts, including the findings of extensions.
+    """Return a soaked session with its verdicts, including the notes on health counters.
 
     Of the measurements, the session contains only those with failures, because a soak has no times.
 
@@ -167,38 +143,37 @@ def judge_soak(observed: MeasuredSession, runner: SoakRunner) -> JudgedSession:
         runner: The runner that has soaked the cases of the session.
 
     """
-    failed = {result.case: result for result in runner.measurements() if result.failures}
-    verdicts = {
-        spec: replace(verdict, extra={SOAK_VALUE: Tally()})
-        for spec, verdict in observed.skipped_verdicts.items()
-    }
-    failures: dict[CaseSpec, Measurement] = {}
-    for spec, job in observed.jobs.items():
-        failure = None
-        if job.case in failed:
-            failures[spec] = failed[job.case]
-            failure = failures[spec].failures[0]
-        verdict = judge_soaked_case(spec, job.case, runner.tallies[job.case], failure)
-        verdicts[spec] = merge_findings(verdict, findings_of_extensions(observed, spec, verdict))
+    by_case = {measurement.case: measurement for measurement in runner.measurements()}
+    failed: dict[CaseSpec, Measurement] = {}
+    verdicts: dict[CaseSpec, Verdict] = {}
+    for spec in observed.specs:
+        if spec in observed.skipped_verdicts:
+            verdicts[spec] = replace(observed.skipped_verdicts[spec], extra={SOAK_VALUE: Tally()})
+            continue
+        measurement = by_case[observed.jobs[spec].case]
+        if measurement.failures:
+            failed[spec] = measurement
+        verdict = judge_soaked_case(spec, measurement, runner.tallies[measurement.case])
+        verdicts[spec] = merge_findings(verdict, [health_finding(observed, spec, verdict)])
     total = sum(runner.tallies.values(), Tally())
     return JudgedSession(
         session_verdict=judge_soak_session(list(verdicts.values()), total),
-        verdicts={spec: verdicts[spec] for spec in observed.specs},
-        observations=replace(observed, measurements=failures),
+        verdicts=verdicts,
+        observations=replace(observed, measurements=failed, measuring_s=total.soaked_s),
     )
 
 
-def judge_soaked_case(spec: CaseSpec, case: Case, tally: Tally, failure: Failure | None) -> Verdict:
+def judge_soaked_case(spec: CaseSpec, measurement: Measurement, tally: Tally) -> Verdict:
     """Return the verdict on a case of a soak: PASS if iterations ran and no result was wrong.
 
     Args:
         spec: The case as it was selected.
-        case: The case on the devices of the session.
+        measurement: The case on the devices of the session, with the failure that stopped its
+            soak, such as a wrong result, if any.
         tally: The amount that was compared.
-        failure: The reason why the soak of the case stopped, such as a wrong result; None if the
-            soak did not stop.
 
     """
+    failure = next(iter(measurement.failures), None)
     outcome = Outcome.SKIPPED
     text = "there was no time for an iteration"
     if failure is not None:
@@ -212,7 +187,7 @@ def judge_soaked_case(spec: CaseSpec, case: Case, tally: Tally, failure: Failure
         outcome=outcome,
         failed=outcome is Outcome.FAILED,
         text=text,
-        case=case,
+        case=measurement.case,
         failure=failure,
         extra={SOAK_VALUE: tally},
     )
@@ -251,7 +226,7 @@ def no_corruption_text(tally: Tally) -> str:
     1 - (1 - p)^iterations. Iterations are assumed to be independent.
     """
     share = -math.expm1(math.log1p(-_CONFIDENCE) / tally.iterations)
-    bound = f"error rate below 1 in {float(f'{1 / share:.2g}'):,.{int(share > 0.1)}f}"
+    bound = f"error rate below 1 in {float(f'{1 / share:.2g}'):,.0f}"
     return f"{amount_text(tally)}, no corruption; {bound}, {100 * _CONFIDENCE:.0f} % confidence"
 
 

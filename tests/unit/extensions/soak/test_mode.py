@@ -1,7 +1,8 @@
-"""The order in which a soak takes its cases, and the verdicts of a soak."""
+"""How long a launch soaks each case, and the texts of verdicts on soaks."""
 
 from __future__ import annotations
 
+import contextlib
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -10,7 +11,6 @@ import pytest
 from busbw.driver.schedules import Side
 from busbw.extensions.soak.mode import SoakRunner, amount_text, no_corruption_text
 from busbw.extensions.soak.worker_comparison import Tally
-from busbw.model.case import Case
 from tests.helpers.workers import PLAN, case, keyed, stack
 
 
@@ -30,7 +30,7 @@ def test_the_amount_that_a_soak_compared_is_written_with_its_nouns(
 
 
 @pytest.mark.parametrize(
-    ("iterations", "text"), [(1, "1 in 1.1"), (59, "1 in 20"), (10**6, "1 in 330,000")]
+    ("iterations", "text"), [(1, "1 in 1"), (59, "1 in 20"), (10**6, "1 in 330,000")]
 )
 def test_the_upper_bound_of_the_error_rate_of_a_soak_is_the_clopper_pearson_bound(
     iterations: int, text: str
@@ -38,21 +38,18 @@ def test_the_upper_bound_of_the_error_rate_of_a_soak_is_the_clopper_pearson_boun
     assert f"error rate below {text}, " in no_corruption_text(Tally(iterations=iterations))
 
 
-def test_the_case_that_was_soaked_for_the_shortest_time_has_the_next_turn_of_a_soak() -> None:
-    soaked_s = {case(1024): 2.5, case(2048): 1.0}
-    order: list[Case] = []
+def test_a_launch_soaks_each_case_for_its_share_of_the_duration_but_at_most_for_a_minute() -> None:
+    seconds: list[float] = []
 
     def ask(request: Any, *_: Any) -> Tally:
-        """Answer as a worker would that ends after five turns."""
-        order.append(cast(Case, request.values["case"]))
-        group.has_ended = len(order) == 5
-        return Tally(iterations=1, soaked_s=soaked_s[order[-1]])
+        """Answer as a worker would."""
+        seconds.append(cast(float, request.values["seconds"]))
+        return Tally(iterations=1)
 
     group: Any = SimpleNamespace(ask=ask, has_ended=False)
-    executor: Any = SimpleNamespace(spent_s={"starting": 0.0})
-    stacks = {Side.CANDIDATE: stack()}
-    cases = keyed(*soaked_s)
-    runner = SoakRunner(executor, cases, PLAN, stacks, duration_s=60.0, _round=1)
-    runner._measure_cases({Side.CANDIDATE: group}, [*cases])
-    small, large = cases
-    assert order == [small, large, large, large, small]
+    executor: Any = SimpleNamespace(time_phase=lambda phase: contextlib.nullcontext())
+    cases = keyed(case(1024), case(2048))
+    for duration_s in (10.0, 3600.0):
+        runner = SoakRunner(executor, cases, PLAN, {Side.CANDIDATE: stack()}, duration_s=duration_s)
+        assert runner._measure_cases({Side.CANDIDATE: group}, [*cases]) == ()
+    assert seconds == [5.0, 5.0, 60.0, 60.0]
