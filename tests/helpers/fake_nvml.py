@@ -13,7 +13,7 @@ from types import SimpleNamespace
 NVML_MEMORY_ERROR_TYPE_CORRECTED, NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_VOLATILE_ECC = 0, 1, 0
 NVML_PERF_POLICY_POWER, NVML_PERF_POLICY_THERMAL = 0, 1
 NVML_PERF_POLICY_BOARD_LIMIT, NVML_PERF_POLICY_RELIABILITY = 3, 5
-NVML_NVLINK_ERROR_DL_REPLAY, NVML_NVLINK_ERROR_DL_RECOVERY, NVML_NVLINK_ERROR_DL_CRC_FLIT = 0, 1, 2
+NVML_NVLINK_ERROR_DL_REPLAY = 0
 NVML_TEMPERATURE_GPU, NVML_CLOCK_SM, NVML_CLOCK_MEM = 0, 1, 2
 
 _LINKS = 2
@@ -46,10 +46,6 @@ def nvmlDeviceGetHandleByIndex(index: int) -> int:
 
 def nvmlDeviceGetTotalEccErrors(handle: int, kind: int, counter: int) -> int:
     return 0
-
-
-def nvmlDeviceGetRemappedRows(handle: int) -> tuple[int, ...]:
-    raise NVMLError("Not Supported")
 
 
 def nvmlDeviceGetPcieReplayCounter(handle: int) -> int:

@@ -23,12 +23,10 @@ from busbw.model.words import DeviceClass
 from busbw.worker import host
 from busbw.worker.backends.base import unavailable
 
-_NVLINK_ERRORS = {"replays": "REPLAY", "recoveries": "RECOVERY", "CRC errors": "CRC_FLIT"}
 _LINKS = range(36)
 # Functions of NVML that have several counters, and an argument of one of these functions.
 _ECC_ERRORS = "nvmlDeviceGetTotalEccErrors"
 _SINCE_START = "NVML_VOLATILE_ECC"
-_LINK_ERRORS = "nvmlDeviceGetNvLinkErrorCounter"
 _THROTTLED = "nvmlDeviceGetViolationStatus"
 # The counters of a GPU: the field of a HealthReading that has the counter, the counter's name, and
 # NVML's function with its arguments, which are names of NVML's constants, or numbers of links.
@@ -47,19 +45,17 @@ _GPU_COUNTERS: Sequence[tuple[Any, ...]] = (
         "NVML_MEMORY_ERROR_TYPE_UNCORRECTED",
         _SINCE_START,
     ),
-    ("errors", "remapped rows", "nvmlDeviceGetRemappedRows"),
     ("errors", "PCIe replays", "nvmlDeviceGetPcieReplayCounter"),
     *(("errors", f"link {link} inactive", "nvmlDeviceGetNvLinkState", link) for link in _LINKS),
     *(
         (
             "errors",
-            f"link {link} NVLink {error}",
-            _LINK_ERRORS,
+            f"link {link} NVLink replays",
+            "nvmlDeviceGetNvLinkErrorCounter",
             link,
-            f"NVML_NVLINK_ERROR_DL_{constant}",
+            "NVML_NVLINK_ERROR_DL_REPLAY",
         )
         for link in _LINKS
-        for error, constant in _NVLINK_ERRORS.items()
     ),
     ("throttled_s", "power cap", _THROTTLED, "NVML_PERF_POLICY_POWER"),
     ("throttled_s", "heat", _THROTTLED, "NVML_PERF_POLICY_THERMAL"),
@@ -70,9 +66,8 @@ _GPU_COUNTERS: Sequence[tuple[Any, ...]] = (
     ("values", "memory MHz", "nvmlDeviceGetClockInfo", "NVML_CLOCK_MEM"),
 )
 # How to convert the results of NVML's functions that do not return a number to keep. The results
-# are rows remapped for both kinds of errors, nanoseconds, and whether a link is active.
+# are nanoseconds, and whether a link is active.
 _NUMBER_CONVERTERS: Mapping[str, Callable[[Any], float]] = {
-    "nvmlDeviceGetRemappedRows": lambda rows: sum(rows[:2]),
     _THROTTLED: lambda status: status.violationTime / 1e9,
     "nvmlDeviceGetNvLinkState": lambda state: not state,
 }
@@ -156,8 +151,8 @@ class HealthReader:
             host=host.host_name(),
             read_s=self._read_s,
             errors={name: count for name, count in self._counters["errors"].items() if count},
-            throttled_s=dict(self._counters["throttled_s"]),
-            values=dict(self._counters["values"]),
+            throttled_s=self._counters["throttled_s"],
+            values=self._counters["values"],
         )
 
     def _read_quotas(self) -> None:

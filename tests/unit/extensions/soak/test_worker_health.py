@@ -29,7 +29,6 @@ def test_health_counters_of_gpus_are_read_and_unsupported_counters_are_left_out(
     assert reading.errors == {f"gpu {index} PCIe replays": 1 for index in (0, 1)}
     assert reading.throttled_s["gpu 1 power cap"] == 0
     assert reading.values["gpu 0 clock MHz"] == 1980
-    assert not any("remapped" in name for name in reading.errors)
 
 
 ROWS = {
