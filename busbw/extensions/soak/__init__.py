@@ -1,22 +1,22 @@
 """Soak tests (`--soak`), the order of summation (`--require-signature`), and health counters.
 
 A soak is a session that compares every result and times nothing: `mode` runs and judges soaks.
-`health` reads the health counters of devices in every session, and `signatures` compares the orders
-in which sums are added up. In workers, `worker_comparison` compares results, `worker_health` reads
+`findings` reads the health counters of devices in every session, and compares the orders in which
+sums are added up. In workers, `worker_comparison` compares results, `worker_health` reads
 counters, and `worker_signature` reads the order of summation from a result.
 """
 
 MODES = {"busbw_verdict": "mode:mode_of"}
 OPTIONS = {"soak": "options:SOAK", "require_signature": "options:REQUIRE_SIGNATURE"}
-OBSERVERS = {"health": "health:make_observer"}
-FINDINGS = {"health": "health:health_finding", "signature": "signatures:signature_finding"}
+OBSERVERS = {"health": "findings:make_observer"}
+FINDINGS = {"health": "findings:health_finding", "signature": "findings:signature_finding"}
 VALUES = {
-    "health": "health:Health",
+    "health": "findings:Health",
     "soak": "worker_comparison:Tally",
-    "signature": "signatures:Signature",
+    "signature": "findings:Signature",
 }
 FIGURES = {"soak": "mode:FIGURES"}
-HOOKS = {"tables": "signatures:order_tables"}
+HOOKS = {"tables": "findings:order_tables"}
 FIRST_CALLS = {"signature": "worker_signature:SummationOrderReader"}
 WORKER_SERVICES = {"health": "worker_health:HealthReader"}
 WORKER_OPERATIONS = {"soak": "worker_comparison:soak", "health": "worker_health:HealthReader.read"}

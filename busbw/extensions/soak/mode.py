@@ -30,7 +30,7 @@ from busbw.session.options import Options
 from busbw.session.run import Mode, measuring_mode, run_under_machine_lock
 from busbw.session.state import JudgedSession, MeasuredSession
 
-from .health import health_finding
+from .findings import health_finding
 from .worker_comparison import Tally
 
 SOAK_VALUE = "soak"

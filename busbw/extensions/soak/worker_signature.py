@@ -54,10 +54,11 @@ def _add_in_binary_tree(blocks: Sequence[Array], root: int = 0) -> Array:
     The children of rank i are the ranks 2i + 1 and 2i + 2. The tree is added up from the leaves to
     the root.
     """
-    children = [child for child in (2 * root + 1, 2 * root + 2) if child < len(blocks)]
-    return reduce(
-        np.add, [blocks[root], *(_add_in_binary_tree(blocks, child) for child in children)]
-    )
+    total = blocks[root]
+    for child in (2 * root + 1, 2 * root + 2):
+        if child < len(blocks):
+            total = total + _add_in_binary_tree(blocks, child)
+    return total
 
 
 _add_in_turn: SumInOrder = partial(reduce, np.add)
@@ -93,8 +94,11 @@ class SummationOrderReader:
 
     def start(self, rank: int) -> Array:
         """Return the inputs of `rank` for the first call, of the shape (blocks, period)."""
-        shape = self.values.starting_values(rank, 0).shape
-        return inexact_numbers(shape, self.values.group_and_position(rank), self.values.dtype)
+        return inexact_numbers(
+            self.values.starting_values(rank, 0).shape,
+            self.values.group_and_position(rank),
+            self.values.dtype,
+        )
 
     def read(self, rank: int, result: Any, iterations: int, all_gather: AllGather) -> str:
         """Return the signature of the first call's result, the same on all processes.

@@ -12,7 +12,6 @@ from tests.helpers.session_folder import Folder
 from tests.helpers.sweep import sweep
 
 GPU = {"device": "gpu", "device_kind": "NVIDIA H100 80GB HBM3", "ranks": 8, "latency_s": 1e-3}
-COUNTS = {**GPU, "counts": True}
 WORST = ("--payloads=1K,1M", "--launches=2")
 
 
@@ -30,7 +29,7 @@ def test_a_rising_error_counter_of_a_gpu_link_adds_a_note_to_the_case(
     folder: Folder, option: str
 ) -> None:
     _with_nvml(folder, "link")
-    folder.script(**COUNTS)
+    folder.script(**GPU)
     ran = folder.pytest("perf", "--frameworks=fake", "--payloads=1K,1M", option, exit_code=0)
     noted = [case for case in ran.cases if case["notes"]]
     assert [case["notes"] for case in noted] == [["gpu 0 link 1 NVLink replays 0 -> 9"]]
@@ -41,11 +40,10 @@ def test_a_rising_error_counter_of_a_gpu_link_adds_a_note_to_the_case(
 
 @pytest.mark.exhaustive
 def test_a_slow_case_is_noisy_if_a_gpu_was_throttled(folder: Folder) -> None:
-    _with_nvml(folder, "throttled")
     options = "--payloads=1M", "--launches=2"
     folder.slower(3.0, *options, script=GPU)
     assert folder.run(*options, exit_code=1).outcomes == {"1M": "REGRESSED"}
-    folder.script(**COUNTS, cases=[{"slower": 3.0}])
+    _with_nvml(folder, "throttled")
     # Nothing can be said of the only case.
     ran = folder.run(*options, exit_code=1)
     assert ran.outcomes == {"1M": "NOISY"}
@@ -67,7 +65,7 @@ def test_a_failing_library_of_health_counters_is_named_once_and_fails_no_case(
     folder: Folder, does: str, reason: str
 ) -> None:
     _with_nvml(folder, does)
-    folder.script(**COUNTS)
+    folder.script(**GPU)
     ran = folder.run(*WORST, exit_code=0)
     assert ran.text.count(f"health counters of devices are not read: {reason}") == 1
     assert "health" not in ran.document["extra"]
