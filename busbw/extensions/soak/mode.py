@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -36,7 +36,8 @@ from .worker_comparison import Tally
 SOAK_VALUE = "soak"
 _CONFIDENCE = 0.95
 
-# In a launch a case is soaked for at most so many seconds, and for at least so many seconds.
+# In a launch a case is soaked for at most the longer time. When the duration of --soak is over, the
+# other cases of the launch are soaked for at most the shorter time.
 _MAX_TURN_S = 60.0
 _MIN_TURN_S = 0.1
 
@@ -73,11 +74,11 @@ def soak_and_judge(
     observers = make_observers(resolved_session, executor)
     arguments = runner_arguments(resolved_session, executor, display, observers)
     # The time that is left is shown in place of the round.
-    show_status = arguments.pop("on_progress")
+    arguments.pop("on_progress")
     runner = SoakRunner(
         **arguments,
         duration_s=resolved_session.options.extra[SOAK_VALUE],
-        show_status=show_status,
+        display=display,
     )
     try:
         runner.run()
@@ -94,14 +95,13 @@ class SoakRunner(RoundRunner):
 
     Attributes:
         duration_s: The time for which to soak in seconds, from the first iteration on.
-        show_status: A function that is called before each case is soaked, with a text on the case
-            and on the time that is left.
+        display: Shows the case that is soaked, and the time that is left.
         tallies: Maps each case to the amount that was compared so far.
 
     """
 
     duration_s: float = 0.0
-    show_status: Callable[[str], None] = lambda text: None
+    display: Display = field(default_factory=Display)
     tallies: dict[Case, Tally] = field(default_factory=lambda: defaultdict(Tally))
     _end_s: float = math.inf
 
@@ -120,7 +120,7 @@ class SoakRunner(RoundRunner):
         """
         self._end_s = min(self._end_s, time.monotonic() + self.duration_s)
         left_s = max(_MIN_TURN_S, self._end_s - time.monotonic())
-        self.show_status(f"busbw: soaking {case.name}, {left_s:.0f} s left")
+        self.display.show_status(f"busbw: soaking {case.name}, {left_s:.0f} s left")
         seconds = min(left_s, _MAX_TURN_S, self.duration_s / len(self.cases))
         values = {"case": case, "plan": self.plan, "key": self.cases[case], "seconds": seconds}
         reply = group.ask(
@@ -157,7 +157,7 @@ def judge_soak(observed: MeasuredSession, runner: SoakRunner) -> JudgedSession:
         verdicts[spec] = merge_findings(verdict, [health_finding(observed, spec, verdict)])
     total = sum(runner.tallies.values(), Tally())
     return JudgedSession(
-        session_verdict=judge_soak_session(list(verdicts.values()), total),
+        session_verdict=judge_soak_session(verdicts.values(), total),
         verdicts=verdicts,
         observations=replace(observed, measurements=failed, measuring_s=total.soaked_s),
     )
@@ -193,7 +193,7 @@ def judge_soaked_case(spec: CaseSpec, measurement: Measurement, tally: Tally) ->
     )
 
 
-def judge_soak_session(verdicts: Sequence[Verdict], total: Tally) -> SessionVerdict:
+def judge_soak_session(verdicts: Collection[Verdict], total: Tally) -> SessionVerdict:
     """Return the verdict on a soak: FAILED if a case failed, and otherwise PASS or NO_VERDICT.
 
     The outcome is NO_VERDICT if a case ran out of memory, or if nothing was compared. A case whose
@@ -233,14 +233,14 @@ def no_corruption_text(tally: Tally) -> str:
 def amount_text(tally: Tally) -> str:
     """Return the compared amount in words, such as ``1.1 million iterations, 2.6 TB compared``."""
     iterations = plural(tally.iterations, "iteration")
-    if tally.iterations >= 10**6:
-        iterations = f"{tally.iterations / 10**6:,.1f} million iterations"
+    if tally.iterations >= 1e6:
+        iterations = f"{tally.iterations / 1e6:,.1f} million iterations"
     return f"{iterations}, {large_bytes_text(tally.compared_bytes)} compared"
 
 
 def large_bytes_text(byte_count: int) -> str:
     """Return a number of bytes as text: from 10^12 bytes on in TB, which `bytes_text` lacks."""
-    return f"{byte_count / 1e12:.1f} TB" if byte_count >= 10**12 else bytes_text(byte_count)
+    return f"{byte_count / 1e12:.1f} TB" if byte_count >= 1e12 else bytes_text(byte_count)
 
 
 _tally_figure = partial(
