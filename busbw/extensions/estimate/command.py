@@ -1,6 +1,6 @@
 """`busbw estimate`: calculate the cost of gradient synchronization in a training step.
 
-The table lists the methods on each number of hosts, the fastest first. In the table MB is 10^6
+The table lists each method on each number of hosts, the fastest first. In the table MB is 10^6
 bytes, as in the stated rates of links. Values in the JSON document are bytes and seconds.
 """
 
@@ -29,7 +29,7 @@ _LINK_HELP = "a rate in one direction or a link's name, and perhaps a latency: 1
 
 
 def add_to(commands: Subparsers) -> None:
-    """Add the subcommand and its options to `commands`."""
+    """Add the subcommand `busbw estimate` and its options to `commands`."""
     parser = add_command(
         commands,
         "estimate",
@@ -51,14 +51,14 @@ def add_to(commands: Subparsers) -> None:
     )
     add(
         "--hosts",
-        type=costs.parse_counts,
+        type=costs.parse_count_list,
         default=[],
         metavar="H",
         help="Numbers of hosts besides 1",
     )
     add(
         "--servers",
-        type=costs.parse_counts,
+        type=costs.parse_count_list,
         metavar="K",
         help="Parameter servers (default: 1,RANKS)",
     )
@@ -86,7 +86,7 @@ def add_to(commands: Subparsers) -> None:
 
 
 def _add_gradient_options(parser: argparse.ArgumentParser) -> None:
-    """Add the three options for the size of the gradients, of which exactly one is required."""
+    """Add --model, --parameters and --gradient-bytes, of which the user must give exactly one."""
     group = parser.add_argument_group("gradients (one of these)")
     gradients = group.add_mutually_exclusive_group(required=True)
     names = ", ".join(costs.KNOWN["parameters_of_model"])
@@ -112,7 +112,7 @@ def _add_gradient_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the estimates as a table or as JSON, and return the exit code 0.
+    """Print the estimates as a table or, with --json, as JSON, and return the exit code 0.
 
     Raises UsageError if the options are wrong, or if no method can be estimated.
     """
@@ -120,21 +120,21 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("--want-efficiency needs --compute")
     if options.dtype and options.gradient_bytes:
         raise UsageError("--dtype: expected --model or --parameters, got --gradient-bytes")
-    document = _estimate_methods(options)
+    document = _estimates_document(options)
     if not document["estimates"]:
         raise UsageError("; ".join(document["notes"]))
     print(json.dumps(document, indent=1) if options.json else _report_text(document, options))
     return 0
 
 
-def _estimate_methods(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the document that --json prints: gradients, links, and the estimates of all methods.
+def _estimates_document(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the document that --json prints: the gradients, the links, and all estimates.
 
-    The estimates are those of each method on each number of hosts, the shortest time of
-    communication first. The value of ``gradients`` is the name of the model. Without a model it is
-    ``parameters`` for --parameters, and ``gradients`` for --gradient-bytes. A method that needs a
-    link without a rate is left out, and a note of the document says so. Raises UsageError if a
-    number of hosts does not divide the ranks.
+    There is an estimate for each method on each number of hosts, sorted by the time of
+    communication, the shortest first. A method that needs a link without a rate is left out, and
+    a note of the document says so. ``gradients`` is the name of the model with --model,
+    ``parameters`` with --parameters, and ``gradients`` with --gradient-bytes. Raises UsageError if
+    a number of hosts does not divide the number of ranks.
     """
     name = "gradients"
     parameters = None
@@ -152,7 +152,7 @@ def _estimate_methods(options: argparse.Namespace) -> dict[str, Any]:
         for method, cost in _cost_by_method(payload_bytes, hosts, options).items():
             missing |= {f"--{level}" for level in cost.flows if level not in links}
             if cost.flows.keys() <= links.keys():
-                estimates.append(_estimate_method(method, hosts, cost, links, options))
+                estimates.append(_method_estimate(method, hosts, cost, links, options))
         if missing:
             needs = f"{' and '.join(sorted(missing))} (or --bandwidth)"
             notes.append(f"methods left out on {plural(hosts, 'host')}: expected {needs}")
@@ -170,9 +170,10 @@ def _estimate_methods(options: argparse.Namespace) -> dict[str, Any]:
 def _cost_by_method(
     payload_bytes: float, hosts: int, options: argparse.Namespace
 ) -> Mapping[str, Cost]:
-    """Map the name of each method to its Cost on a number of hosts.
+    """Return the Cost of each method on `hosts` hosts, by the name of the method.
 
-    Raises UsageError if `hosts` does not divide the number of ranks.
+    Methods with parameter servers have an item for each number of servers. Raises UsageError if
+    `hosts` does not divide the number of ranks.
     """
     ranks = options.ranks
     shape = (payload_bytes, ranks, hosts)
@@ -191,19 +192,32 @@ def _cost_by_method(
     return methods
 
 
-def _estimate_method(
+def _method_estimate(
     method: str, hosts: int, cost: Cost, links: LinkByLevel, options: argparse.Namespace
 ) -> dict[str, Any]:
-    """Return the estimate of a method with this `cost` over these `links`, as an object of JSON.
+    """Return the estimate of a method with the given `cost` as a JSON object.
 
-    The traffic is that of the busiest rank, and the bytes of a server are those that it receives,
-    both in a step; None without servers. The bottleneck is the link that takes most of the time of
-    communication. The time of a step and the efficiency, which is the fraction of a step that
-    computes, are None without --compute. The needed bandwidth of the bottleneck is None without
-    --want-efficiency, or if no bandwidth suffices.
+    Bytes and times are those of a training step. The keys of the object:
+
+    - ``traffic_bytes`` are sent by the busiest rank.
+    - ``server_bytes`` are received by each parameter server; None without servers.
+    - ``communication_s`` is the time of communication.
+    - ``bottleneck`` is the level and the link that take the most time.
+    - ``step_s`` is the time of a step with communication; None without --compute.
+    - ``efficiency`` is the fraction of a step that computes; None without --compute.
+    - ``needed_bytes_per_s`` is the bandwidth of the bottleneck that --want-efficiency needs; None
+      without --want-efficiency, or if no bandwidth suffices.
+
+    Args:
+        method: The name of the method.
+        hosts: The number of hosts.
+        cost: The traffic of the method in a step.
+        links: The link of each level.
+        options: The options of `busbw estimate`.
+
     """
     communication_s = cost.predict_seconds(links)
-    bottleneck = cost.bottleneck(links)
+    bottleneck = cost.bottleneck_level(links)
     estimate = {
         "method": method,
         "hosts": hosts,
@@ -227,7 +241,10 @@ def _estimate_method(
 
 
 def _report_text(document: Mapping[str, Any], options: argparse.Namespace) -> str:
-    """Return the output as text: the inputs, a table of the estimates, and the notes."""
+    """Return the text that is printed without --json: inputs, a table of the estimates, and notes.
+
+    `document` is the result of `_estimates_document`.
+    """
     lines = [
         f"{document['gradients']}: {_mb_text(document['payload_bytes'])} MB of gradients, "
         f"{options.ranks} ranks; MB is 10^6 bytes"
@@ -258,5 +275,5 @@ def _report_text(document: Mapping[str, Any], options: argparse.Namespace) -> st
 
 
 def _mb_text(byte_count: float) -> str:
-    """Return a number of bytes in MB (10^6) with six digits."""
+    """Return a number of bytes as text in MB (10^6 bytes), in six digits and without the unit."""
     return f"{byte_count / 1e6:.6g}"

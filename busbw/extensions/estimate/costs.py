@@ -2,11 +2,12 @@
 
 Consecutive ranks are on the same host, and all hosts have the same number of ranks. The ranks of a
 host share the host's only link to other hosts. The argument `payload_bytes` is the size of all
-gradients, `ranks` the number of ranks and `hosts` the number of hosts.
+gradients, `ranks` the number of all ranks and `hosts` the number of hosts.
 
 In formulas, S is `payload_bytes`, n the number of ranks, k the number of parameter servers, a the
 latency of a message, b the bandwidth of a link in one direction, and t the time. Options take the
-names of known models and links. docs/studies.md has all formulas and the sources of the numbers.
+names of known models and links. docs/studies.md has all formulas and the sources of the numbers,
+such as the documents "tensorflow分布式" and "placement的估计".
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from busbw.session.option import number_type
 
 
 class LinkLevel(enum.StrEnum):
-    """A level of links: INTRA are links inside a host, INTER the link of a host to other hosts."""
+    """The place of a link: INTRA, inside a host, or INTER, from a host to the other hosts."""
 
     INTRA = "intra"
     INTER = "inter"
@@ -37,9 +38,9 @@ class Link:
     """A link between ranks or hosts, with its name, bandwidth and latency.
 
     Attributes:
-        name: The name or the rate that the user gave.
+        name: The name or the rate that the user gave, such as ``10gbe`` or ``125MB/s``.
         bytes_per_s: The bandwidth in each direction; both directions can be used at the same time.
-        latency_s: The time of a message in addition to the time of its bytes.
+        latency_s: The fixed time of each message in seconds. The time of its bytes comes on top.
 
     """
 
@@ -50,14 +51,15 @@ class Link:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Flow:
-    """The messages and bytes on links of a LinkLevel whose times add up, as they cannot overlap.
+    """The messages at a LinkLevel that follow each other in a step, and so decide the level's time.
 
-    If more is sent in one direction of a link than in the other, the busier direction counts.
+    Messages on other links of the level are sent at the same time. If the two directions of a link
+    carry different numbers of bytes, the busier direction counts.
 
     Attributes:
         message_count: The number of messages that wait for each other, so that latencies add up.
-        moved_bytes: The bytes that are moved one after the other: by these messages, and by the
-            messages that share a link with them.
+        moved_bytes: The bytes that are sent one after the other: the bytes of these messages, and
+            the bytes of other messages that share a link with these messages.
 
     """
 
@@ -65,7 +67,7 @@ class Flow:
     moved_bytes: float
 
     def predict_seconds(self, link: Link) -> float:
-        """Return the time over a link in seconds: messages x latency + bytes / bandwidth.
+        """Return the time over `link` in seconds: messages x latency + bytes / bandwidth.
 
         Source: R. W. Hockney, "The communication challenge for MPP", Parallel Computing 20, 1994.
         """
@@ -77,15 +79,15 @@ LinkByLevel = Mapping[LinkLevel, Link]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cost:
-    """The traffic of a method of synchronization in a step.
+    """The traffic that a method of synchronizing gradients causes in a training step.
 
     Attributes:
-        flows: The flow of each level of links that the method uses.
+        flows: The flow at each level of links that the method uses.
         sent_bytes: The bytes that the busiest rank sends; the rank receives as many bytes.
-        server_bytes: The bytes that a parameter server receives, and then sends; None without
-            servers.
-        is_sequential: Whether the flows of the levels run one after the other, and not at the same
-            time.
+        server_bytes: The bytes that each parameter server receives, and then sends; None if the
+            method has no servers.
+        is_sequential: Whether the flows of the levels run one after the other. Otherwise the flows
+            run at the same time.
 
     """
 
@@ -95,23 +97,26 @@ class Cost:
     is_sequential: bool = False
 
     def predict_seconds(self, links: LinkByLevel) -> float:
-        """Return the time in seconds over `links`, which must have a link for each level."""
+        """Return the time of communication in a step, in seconds, over the links of all levels.
+
+        `links` must have a link for each level in `flows`.
+        """
         times_s = self._seconds_by_level(links).values()
         return sum(times_s) if self.is_sequential else max(times_s)
 
-    def bottleneck(self, links: LinkByLevel) -> LinkLevel:
-        """Return the level of links whose flow takes the most time over `links`."""
+    def bottleneck_level(self, links: LinkByLevel) -> LinkLevel:
+        """Return the level whose flow takes the most time over its link in `links`."""
         times_s = self._seconds_by_level(links)
         return max(times_s, key=lambda level: times_s[level])
 
     def needed_bytes_per_s(self, links: LinkByLevel, limit_s: float) -> float | None:
         """Return the bandwidth that the bottleneck needs for a time of at most `limit_s` seconds.
 
-        The other level keeps its link. Returns None if no bandwidth suffices, because of latencies
-        or of the other level.
+        The bottleneck is the level whose flow takes the most time. The other level keeps its link.
+        Returns None if no bandwidth suffices: the latencies or the other level alone take longer.
         """
         times_s = self._seconds_by_level(links)
-        level = self.bottleneck(links)
+        level = self.bottleneck_level(links)
         del times_s[level]
         if not self.is_sequential and max(times_s.values(), default=0.0) > limit_s:
             return None
@@ -120,7 +125,7 @@ class Cost:
         return self.flows[level].moved_bytes / (limit_s - used_s) if used_s < limit_s else None
 
     def _seconds_by_level(self, links: LinkByLevel) -> dict[LinkLevel, float]:
-        """Return the time of the flow of each level, in seconds."""
+        """Return the time of the flow of each level over its link in `links`, in seconds."""
         return {level: flow.predict_seconds(links[level]) for level, flow in self.flows.items()}
 
 
@@ -130,10 +135,12 @@ def ring_cost(payload_bytes: float, ranks: int, hosts: int) -> Cost:
     S is `payload_bytes`, n is `ranks`, t the time, a the latency of a message, and b the bandwidth
     of a link. A ring all-reduce is a reduce-scatter and an all-gather, each with n-1 messages of
     S/n bytes. A single rank of each host sends to another host, and a single rank receives. So the
-    link of a host carries as much as the link of a rank, at the same time, and `hosts` only decides
-    which levels of links are used. No algorithm that adds on ranks can send less: P. Patarasuk and
-    X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 69, 2009.
-    The document "tensorflow分布式" has the same formulas with other letters.
+    link between two hosts carries as many bytes as the link between two ranks of a host, at the
+    same time. `hosts` only decides which levels of links are used.
+
+    No algorithm that adds on ranks can send less: P. Patarasuk and X. Yuan, "Bandwidth optimal
+    all-reduce algorithms for clusters of workstations", JPDC 69, 2009. The document
+    "tensorflow分布式" has the same formulas with other letters.
     """
     sent_bytes = 2 * (ranks - 1) / ranks * payload_bytes
     flow = Flow(message_count=2 * (ranks - 1), moved_bytes=sent_bytes)
@@ -144,9 +151,11 @@ def ring_cost(payload_bytes: float, ranks: int, hosts: int) -> Cost:
 def naive_ring_cost(payload_bytes: float, ranks: int, hosts: int) -> Cost:
     """Return the cost of a ring that sends whole gradients: t = 2(n-1) (a + S/b).
 
-    The sum grows from rank to rank along the ring, and then goes around once more. So 2(n-1)
-    messages of S bytes follow each other, and only one link is busy at a time. "Tensorflow
-    Strategies on parallel computing" counts only one of the two turns around the ring.
+    S is `payload_bytes`, n is `ranks`, t the time, a the latency of a message, and b the bandwidth
+    of a link. The first turn around the ring adds up the gradients from rank to rank. The second
+    turn brings the sum to all ranks. So 2(n-1) messages of S bytes follow each other, and only one
+    link is busy at a time. The document "Tensorflow Strategies on parallel computing" counts only
+    one of these two turns.
     """
     # The way back goes from the last rank to the first, and ends before the last rank.
     inter_host_messages = 0 if hosts == 1 else 2 * (hosts - 1) + (ranks > hosts)
@@ -166,13 +175,15 @@ def naive_ring_cost(payload_bytes: float, ranks: int, hosts: int) -> Cost:
 
 
 def dedicated_servers_cost(payload_bytes: float, ranks: int, hosts: int, servers: int) -> Cost:
-    """Return the cost of k = `servers` parameter servers that have links of their own.
+    """Return the cost of parameter servers that are not on ranks, and that have links of their own.
 
-    The ranks are workers: each rank sends its gradients to the servers, and receives the sums. In
-    one host t = 2 a + 2 max(S, n S/k) / b; the docstring of the module explains the letters. Over
-    several hosts each server is a host of its own, and the workers of a host share the link of
-    their host. The document "placement的估计" has an example with a single server: 8 workers with
-    61.5 M gradients each send 492 M values to the server, and receive as many.
+    Each rank sends its gradients to the servers, and then receives the sums. On one host
+    t = 2 a + 2 max(S, n S/k) / b. Here S is `payload_bytes`, n is `ranks`, k is `servers`, t the
+    time, a the latency of a message, and b the bandwidth of a link. If there are several hosts,
+    each server is an additional host, and the ranks of a host share the link of their host.
+
+    The document "placement的估计" has an example with a single server. There 8 ranks with 61.5 M
+    gradients each send 492 M values in all to the server, and receive as many.
     """
     server_bytes = ranks * payload_bytes / servers
     level, workers = (LinkLevel.INTRA, 1) if hosts == 1 else (LinkLevel.INTER, ranks // hosts)
@@ -181,14 +192,15 @@ def dedicated_servers_cost(payload_bytes: float, ranks: int, hosts: int, servers
 
 
 def colocated_servers_cost(payload_bytes: float, ranks: int, hosts: int, servers: int) -> Cost:
-    """Return the cost of k = `servers` parameter servers on ranks that also compute gradients.
+    """Return the cost of `servers` parameter servers on ranks that also compute gradients.
 
-    The hosts have equal numbers of servers, or numbers that differ by 1. Each server adds up an
-    equal part of the gradients. A rank sends each server its part, except a server on the same
-    rank, and receives the sums, which takes as long. So only two messages follow each other. With
-    a server on each rank, the traffic is the same as in a ring. In the example of the document
-    "placement的估计", each of 8 machines has a server. There a machine sends and receives 4 x 7/8
-    of the gradients in all.
+    The servers are spread over the hosts as evenly as possible. Each server adds up an equal part
+    of the gradients. A rank sends to each server the part of this server, unless the server is on
+    the same rank. Then the rank receives the sums, which takes as long. So only two messages follow
+    each other. With a server on each rank, the traffic is the same as in a ring.
+
+    The document "placement的估计" has an example with a server on each of 8 machines. There each
+    machine sends 2 x 7/8 of the size of all gradients, and receives as much.
     """
     bytes_per_server = payload_bytes / servers
     ranks_per_host = ranks // hosts
@@ -234,9 +246,16 @@ def _parse_quantity(
 ) -> float:
     """Parse a number with a unit, such as ``5us``, and return the number in the base unit.
 
-    `factors_by_unit` maps each unit to its factor. Raises ArgumentTypeError for a text of another
-    form, an unknown unit, and a result below `minimum` or above `maximum`. The message says that
-    `description` was expected.
+    Raises ArgumentTypeError for a text of another form, an unknown unit, and a result below
+    `minimum` or above `maximum`.
+
+    Args:
+        text: The number, directly followed by its unit.
+        factors_by_unit: Maps each unit to its factor, which is 1 for the base unit.
+        description: A phrase for the expected texts, for the message of the error.
+        minimum: The smallest allowed result.
+        maximum: The largest allowed result.
+
     """
     match = _QUANTITY_PATTERN.fullmatch(text)
     value = float(match[1]) * factors_by_unit.get(match[2], -1.0) if match else -1.0
@@ -275,7 +294,10 @@ parse_efficiency = functools.partial(
 
 
 def parse_link(text: str) -> Link:
-    """Parse a link: a name or a rate and, optionally, a latency (else 0), as in ``125MB/s,5us``."""
+    """Parse a link, such as ``10gbe`` or ``125MB/s,5us``: a name or a rate, and perhaps a latency.
+
+    The latency is 0 if `text` has none. Raises ArgumentTypeError for other texts.
+    """
     name, _, latency = text.partition(",")
     links = KNOWN["bytes_per_s_of_link"]
     expected = f"a rate such as 125MB/s or 10Gbit/s, or a link of {', '.join(links)}"
@@ -290,9 +312,9 @@ def parse_link(text: str) -> Link:
     )
 
 
-def parse_counts(text: str) -> list[int]:
-    """Parse a comma list of whole numbers above 0, such as ``2,4``; drop repeated numbers.
+def parse_count_list(text: str) -> list[int]:
+    """Parse whole numbers above 0 that are separated by commas, such as ``2,4``.
 
-    Raises ArgumentTypeError for other texts.
+    Repeated numbers are dropped. Raises ArgumentTypeError for other texts.
     """
     return list(dict.fromkeys(map(number_type(int, 1), text.split(","))))
