@@ -1,8 +1,8 @@
 """`busbw trace DIR...`: print the bandwidth table of profiler recordings.
 
 The table has a row for each payload and a column for each slice (a set of chips, such as v2-8).
-Files with the suffixes of recordings are read. A folder holds one recording, with a file for each
-host: TensorBoard's layout is `plugins/profile/<time>/<host>.<format>`.
+Only files with the suffixes of recordings are read. A folder holds a single recording, with a file
+for each host: TensorBoard's layout is `plugins/profile/<time>/<host>.<format>`.
 """
 
 from __future__ import annotations
@@ -48,23 +48,23 @@ _TPU_V2_FOLDER = re.compile(
 )
 
 
-def _pattern_with_group(group: str, text: str) -> re.Pattern[str]:
-    """Compile the regular expression `text`, which must have a group of the name `group`.
+def _compile_pattern_with_group(group: str, text: str) -> re.Pattern[str]:
+    """Compile the regular expression `text`, which must have a named group ``(?P<group>...)``.
 
-    The expression will search a text in which each line is the name of a folder. Raises ValueError
-    if the expression is invalid or lacks the group.
+    `group` is the name of this group. Raises ValueError if the expression is invalid or lacks the
+    group. The expression will search a text in which each line is the name of a folder.
     """
     try:
         # MULTILINE, because each folder of a path is a line of the text that is searched.
-        if group in (rule := re.compile(text, re.MULTILINE)).groupindex:
-            return rule
+        if group in (pattern := re.compile(text, re.MULTILINE)).groupindex:
+            return pattern
     except re.error as error:
         raise ValueError(f"{text!r} is no regular expression: {error}") from error
     raise ValueError(f"{text!r} has no group (?P<{group}>...)")
 
 
 def add_to(commands: Subparsers) -> None:
-    """Add the subcommand and its options to `commands`."""
+    """Add the subcommand `busbw trace` and its options to `commands`."""
     parser = add_command(
         commands,
         "trace",
@@ -100,7 +100,7 @@ def add_to(commands: Subparsers) -> None:
     )
     add(
         "--slice-from",
-        type=argument_type(functools.partial(_pattern_with_group, "slice")),
+        type=argument_type(functools.partial(_compile_pattern_with_group, "slice")),
         metavar="REGEX",
         help="Take the name of the column from the folder's name: a regular expression with a "
         "group (?P<slice>...). Default: the number of ranks",
@@ -126,7 +126,7 @@ def add_to(commands: Subparsers) -> None:
     )
     add(
         "--payload-from",
-        type=argument_type(functools.partial(_pattern_with_group, "payload")),
+        type=argument_type(functools.partial(_compile_pattern_with_group, "payload")),
         metavar="REGEX",
         help="Without --payload: read the payload from the folder's name, by a regular expression "
         "with a group (?P<payload>...)",
@@ -134,9 +134,9 @@ def add_to(commands: Subparsers) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the tables or the JSON, and the problems on standard error; return the exit code.
+    """Print the tables or, with --json, JSON; print problems on standard error.
 
-    The exit code is 1 if there is a problem, such as a file that cannot be read.
+    Returns the exit code: 1 if there is a problem, such as a file that cannot be read, else 0.
     """
     recordings = _files_by_folder_and_host(options.paths)
     problems = [] if recordings else [f"no recording; expected *{', *'.join(reversed(_SUFFIXES))}"]
@@ -150,11 +150,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _files_by_folder_and_host(paths: Iterable[Path]) -> Mapping[Path, Mapping[str, Path]]:
-    """Return the recording in each folder: the path of one file for each host, by host name.
+    """Return the files of the recording in each folder: a file for each host, by the host's name.
 
     `paths` are files, and folders that are searched with their subfolders. If a host has files of
-    several formats, the file of the last format of `_SUFFIXES` counts. A file for the viewer
-    Perfetto is left out, because JAX writes the same events into a file of the host, too.
+    several formats, the file whose suffix is last in `_SUFFIXES` is used. A file for the viewer
+    Perfetto is left out, because JAX writes the same events into another file of the host, too.
     """
     recordings: dict[Path, dict[str, Path]] = defaultdict(dict)
     folders = [Path(os.path.realpath(path)) for path in paths]
@@ -168,15 +168,16 @@ def _files_by_folder_and_host(paths: Iterable[Path]) -> Mapping[Path, Mapping[st
 def bandwidth_cells(
     recordings: Mapping[Path, Mapping[str, Path]], options: argparse.Namespace, problems: list[str]
 ) -> list[dict[str, Any]]:
-    """Return the cells of the tables as JSON objects: the bandwidths of a payload in a column.
+    """Return the cells of the bandwidth tables, sorted; each cell is a JSON object.
 
-    Recordings with the same collective, payload, column and ranks share a cell.
+    A cell has the iterations and the bandwidth of a collective with a certain payload, column and
+    number of ranks. All recordings of such a collective share the cell.
 
     Args:
         recordings: The files by folder and host, as returned by `_files_by_folder_and_host`.
         options: The options of `busbw trace`.
         problems: A list to which this function appends a sentence for each file that cannot be
-            read, and for each collective without a cell.
+            read, for each recording without a collective, and for each collective without a cell.
 
     """
     times_by_cell: dict[tuple[str, int, str, int], list[dict[str, float]]] = defaultdict(list)
@@ -208,7 +209,9 @@ def bandwidth_cells(
         for runs in runs_by_instruction.values():
             try:
                 iterations = _iteration_times(runs, devices, is_partial=options.partial)
-                times_by_cell[_cell_key(folder, runs[0], options, len(iterations[0]))] += iterations
+                times_by_cell[_table_cell_key(folder, runs[0], options, len(iterations[0]))] += (
+                    iterations
+                )
             except ValueError as error:
                 problems.append(f"{folder}: {runs[0].kind}: {error}")
     return [_bandwidth_cell(*key, times) for key, times in sorted(times_by_cell.items())]
@@ -217,12 +220,12 @@ def bandwidth_cells(
 def _iteration_times(
     runs: Sequence[RecordedCollective], devices: set[str], *, is_partial: bool
 ) -> list[dict[str, float]]:
-    """Return the iterations of an instruction; each iteration maps devices to seconds.
+    """Return the times of each iteration of an instruction: the seconds on each device.
 
-    The k-th call on a device belongs to the k-th call on all other devices. The i-th run in a call
-    on a device belongs to the i-th run in that call on all other devices. The first run of each
-    call is a warm-up, which is left out. If each call has a single run, only the first call is a
-    warm-up.
+    An iteration is a run of the instruction on all devices. The k-th call on a device belongs to
+    the k-th call on all other devices, and the i-th run in a call belongs to the i-th run in that
+    call on all other devices. The first run of each call is a warm-up, which is left out. If each
+    call has a single run, only the first call is a warm-up.
 
     Args:
         runs: All runs of an instruction, on all devices.
@@ -268,21 +271,27 @@ def _iteration_times(
     return iterations
 
 
-def _cell_key(
+def _table_cell_key(
     folder: Path, collective: RecordedCollective, options: argparse.Namespace, device_count: int
 ) -> tuple[str, int, str, int]:
     """Return the key of the cell of the table to which a recorded collective belongs.
 
-    The key has the kind of collective, the payload in bytes, the column, and the number of ranks.
-    The payload is that of the recording, or else of --payload, or else of the names of folders. The
-    column is the slice in the names of folders, such as ``v2-8``, or else the number of ranks, with
-    the size of the groups if there are several groups. Names of inner folders take precedence.
+    The key is a tuple:
+
+    - the kind of collective
+    - the payload in bytes: from the recording, or else from --payload, or else from the names of
+      folders
+    - the name of the column: the slice in the names of folders, such as ``v2-8``, or else the
+      number of ranks; if there are several groups of ranks, also the size of a group
+    - the number of ranks in a group
+
+    Names of inner folders take precedence over names of outer folders.
 
     Args:
         folder: The folder of the recording.
         collective: A recorded collective of the cell.
         options: The options of `busbw trace`.
-        device_count: The number of devices that took part, which is the number of ranks if the
+        device_count: The number of devices that took part. It is the number of ranks if the
             recording does not contain the groups of ranks.
 
     Raises:
@@ -317,13 +326,13 @@ def _bandwidth_cell(
 ) -> dict[str, Any]:
     """Return a cell of the table as a JSON object, with algbw and busbw of the median iteration.
 
-    The time of an iteration is the time of the slowest device.
+    The time of an iteration is the time of its slowest device.
 
     Args:
         kind: The kind of collective, such as ``all_reduce``.
         payload_bytes: The payload.
         column: The name of the column, such as ``v2-8``.
-        ranks: The number of ranks of the collective.
+        ranks: The number of ranks in each group that runs the collective.
         iterations: The iterations, each of which maps devices to seconds.
 
     """
@@ -343,9 +352,9 @@ def _bandwidth_cell(
 
 
 def bandwidth_tables(cells: Iterable[dict[str, Any]]) -> Iterator[Table]:
-    """Yield a table of algbw in GB/s for each kind of collective.
+    """Yield a table of algbw in GB/s for each kind of collective, such as ``all_reduce``.
 
-    `cells` are the objects that `bandwidth_cells` returns, sorted by kind.
+    `cells` are the JSON objects that `bandwidth_cells` returns, sorted by kind.
     """
     for kind, cells_of_kind in itertools.groupby(cells, lambda cell: str(cell["collective"])):
         rows: dict[str, dict[str, object]] = defaultdict(dict)

@@ -1,7 +1,8 @@
 """Read a profiler's recording, and find its collectives: their kind, device, call and duration.
 
-Events on the device that does the work count: instructions of a TPU, kernels of a GPU, and on a CPU
-the operations of XLA and TensorFlow. Host events that only start work on a device do not count.
+A collective is found by the event on the device that does the work: an instruction of a TPU, a
+kernel of a GPU, and on a CPU an operation of XLA or TensorFlow. Events on the host that only start
+work on a device are left out.
 """
 
 from __future__ import annotations
@@ -72,8 +73,9 @@ class RecordedCollective(NamedTuple):
         groups: The number and size of the groups of ranks; None if the recording lacks groups.
         instruction: The name of the instruction in the program.
         device: The name of the device, ``<host>/<number>``.
-        call: A name for the call of the program that ran the collective.
-        duration_s: The time on the device.
+        call: A name for the call of the program that ran the collective. Collectives of the same
+            call on a device have the same name.
+        duration_s: The time on the device in seconds.
 
     """
 
@@ -87,11 +89,11 @@ class RecordedCollective(NamedTuple):
 
 
 def read_events(path: Path, max_bytes: int) -> list[ProfileEvent]:
-    """Return the events in a file of a recording, in any format.
+    """Return the events in a file of a recording: a file of XProf (`*.xplane.pb`), or a JSON trace.
 
     An event without a name is added for each plane (a device or a host), so that a device without
     events is known. Raises ValueError if the file is damaged, if the file has more than `max_bytes`
-    packed or unpacked, or if JAX is not installed for a file that only JAX reads.
+    packed or unpacked, or if reading the file needs JAX, and JAX is not installed.
     """
     content = storage.read(path, max_bytes)
     with (
@@ -116,7 +118,10 @@ def read_events(path: Path, max_bytes: int) -> list[ProfileEvent]:
 
 
 def _events_of_xplane(content: bytes) -> list[ProfileEvent]:
-    """Return the events in the `content` of a file of XProf, after an event for each plane."""
+    """Return the events of a recording of XProf, after an event without a name for each plane.
+
+    `content` is the content of a file ``*.xplane.pb``. A plane is a device or a host.
+    """
     from jax.profiler import ProfileData
 
     from busbw.worker.backends.jax.profile import events_of
@@ -131,9 +136,10 @@ def _events_of_xplane(content: bytes) -> list[ProfileEvent]:
 
 
 def _events_of_json(content: bytes, max_bytes: int) -> list[ProfileEvent]:
-    """Return the events in the `content` of a JSON trace, after an event for each plane.
+    """Return the events of a JSON trace, after an event without a name for each plane.
 
-    `content` may be packed by gzip. Raises ValueError if the trace is too large.
+    `content` is the content of the file, and may be packed by gzip. A plane is a device or a host.
+    Raises ValueError if the unpacked trace has more than `max_bytes`, or too many values.
     """
     text = storage.gunzip(content, max_bytes)
     if text.count(b",") > MAX_JSON_VALUES:
@@ -163,19 +169,19 @@ def _events_of_json(content: bytes, max_bytes: int) -> list[ProfileEvent]:
 def find_collectives(events: Sequence[ProfileEvent], host: str) -> list[RecordedCollective]:
     """Return the collectives among the `events` that were recorded on `host`, in order of time.
 
-    If a device of the recording ran a collective, events on the host itself do not count. Neither
-    do events with a duration that is negative or above 1e6 s, which no profiler writes.
+    If a device ran a collective, events on the host itself are left out. Events whose duration is
+    negative or above 1e6 s are left out, too, because profilers write no such durations.
     """
-    events = [*events, *_replica_events(events)]
+    events = [*events, *_tensorflow_replica_events(events)]
     launches = sorted(
         (event.plane, event.start_ps) for event in events if event.line == "XLA Modules"
     )
     on_devices, on_host = list[RecordedCollective](), list[RecordedCollective]()
     for recorded, event in timed_collectives(events, None):
         kind, payload_bytes, groups = (
-            _read_kernel_collective(event)
+            _kind_payload_and_groups_of_kernel(event)
             if "GPU:" in event.plane
-            else _read_instruction_collective(
+            else _kind_payload_and_groups_of_instruction(
                 event.name[:_MAX_INSTRUCTION_CHARACTERS],
                 str(event.stats.get("long_name"))[:_MAX_INSTRUCTION_CHARACTERS],
             )
@@ -197,12 +203,12 @@ def find_collectives(events: Sequence[ProfileEvent], host: str) -> list[Recorded
     return on_devices or on_host
 
 
-def _replica_events(events: Iterable[ProfileEvent]) -> Iterator[ProfileEvent]:
+def _tensorflow_replica_events(events: Iterable[ProfileEvent]) -> Iterator[ProfileEvent]:
     """Yield TensorFlow's collectives on a CPU, as if each replica were a device of its own.
 
-    Each replica runs its own node of TensorFlow's graph. The nodes of one run of a collective have
-    the same step, iteration and instance. The nodes are numbered in the order of the numbers in
-    their names, and this number of a node is the number of its device in the yielded event.
+    Each replica runs its own node of TensorFlow's graph. The nodes that run the same collective at
+    the same time have the same step, iteration and instance. They are sorted by the number in their
+    names. A node's place in this order is the number of the device in its yielded event.
     """
     instances: dict[tuple[str, ...], dict[tuple[int, str], ProfileEvent]] = defaultdict(dict)
     for event in tensorflow_collective_runs(events):
@@ -220,12 +226,12 @@ def _replica_events(events: Iterable[ProfileEvent]) -> Iterator[ProfileEvent]:
             )
 
 
-def _read_kernel_collective(event: ProfileEvent) -> tuple[str, int, RankGroups | None]:
+def _kind_payload_and_groups_of_kernel(event: ProfileEvent) -> tuple[str, int, RankGroups | None]:
     """Return the kind of a GPU kernel's collective, its payload in bytes, and its groups of ranks.
 
-    The kind is "" if the kernel is no collective. An unknown payload is 0, and unknown groups are
-    None. The arguments that the recording has for the kernel take precedence over the kernel's
-    name.
+    The kind is empty if the kernel runs no collective, and UNKNOWN_KIND for a kernel of NCCL whose
+    name does not say which collective it runs. An unknown payload is 0, and unknown groups are
+    None. Arguments that the recording has for the kernel take precedence over the kernel's name.
     """
     kernel = _NCCL_KERNEL_NAME_PATTERN.match(event.name[:80])
     stats = event.stats
@@ -241,15 +247,17 @@ def _read_kernel_collective(event: ProfileEvent) -> tuple[str, int, RankGroups |
 
 
 @functools.lru_cache(maxsize=4096)
-def _read_instruction_collective(name: str, text: str) -> tuple[str, int, RankGroups | None]:
+def _kind_payload_and_groups_of_instruction(
+    name: str, hlo_text: str
+) -> tuple[str, int, RankGroups | None]:
     """Return the kind of an instruction's collective, its payload in bytes, and its rank groups.
 
-    The kind is "" if the instruction is no collective. An unknown payload is 0, and unknown groups
-    are None. The operation in the HLO `text` of the instruction takes precedence over the `name` of
-    the instruction, which may be HLO, too.
+    The kind is empty if the instruction is no collective. An unknown payload is 0, and unknown
+    groups are None. The operation in `hlo_text`, the HLO of the instruction, takes precedence over
+    `name`, the name of the instruction. `name` may be HLO, too.
     """
     kind = _first_collective_kind(name.partition(" = ")[0])
-    module = hlo.read_module(f"%noted () -> () {{\n{name}\n{text}\n}}")
+    module = hlo.read_module(f"%noted () -> () {{\n{name}\n{hlo_text}\n}}")
     for instruction in module.computations["noted"][:1]:
         # The name of an instruction of another kind says nothing: all_gather.5 may be a copy.
         if not re.fullmatch("(async|(custom-)?call)(-start)?", instruction.op):
@@ -264,9 +272,9 @@ def _read_instruction_collective(name: str, text: str) -> tuple[str, int, RankGr
 
 
 def _first_collective_kind(*candidate_names: object) -> str:
-    """Return the kind of the first of `candidate_names` that names a collective; "" if none does.
+    """Return the kind of the first of `candidate_names` that names a collective, or an empty text.
 
-    For ``psum.7`` the kind is ``all_reduce``.
+    For example, the name ``psum.7`` has the kind ``all_reduce``.
     """
     letters = (re.sub("[^a-z]", "", str(name).lower()) for name in candidate_names)
     return next(
