@@ -1,7 +1,7 @@
 """Write sessions and their history as an HTML page, and as charts in SVG or PNG.
 
-The page loads nothing from the network and runs no script. A chart is a frozen value with rows,
-which the library Altair draws. This extension judges nothing.
+The page loads nothing from the network and runs no script. A chart is an immutable object with
+rows of values, which the library Altair draws. This extension judges nothing.
 """
 
 from busbw.session.option import Option, parse_text

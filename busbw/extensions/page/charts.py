@@ -2,7 +2,8 @@
 
 Altair writes a chart as Vega-Lite, and vl-convert renders the chart as SVG or PNG, in the colors of
 the light theme. A style sheet replaces each color by a color of the dark theme if the reader's
-system uses a dark theme. This module reads no session: `curves` and `history` make the rows.
+system uses a dark theme. This module reads no session: the modules `curves` and `history` make the
+rows.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from busbw import storage, wire
 from busbw.model.words import payload_text, shorten_list
 
 MISSING_LIBRARIES = "pages and figures need busbw[page]: python -m pip install 'busbw[page]'"
-# The attribute by which `is_drawn_chart` recognizes an SVG file. The style sheet uses it, too.
+# The attribute by which `is_chart_file` recognizes an SVG file. The style sheet uses it, too.
 _SVG_CLASS = 'class="busbw-figure"'
 # A chunk of text for PNG files: its length, its type with the text, and its checksum (CRC-32).
 _PNG_TEXT = b"Software\x00busbw figure"
@@ -58,15 +59,16 @@ _OUTCOME_COLORS = {"OUT_OF_MEMORY": MUTED, "FAILED": "#a3128f"}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Chart:
-    """A chart of any kind, as a title and rows of values.
+    """The base class of charts: a title, and rows of values.
 
     Attributes:
         title: The title above the chart.
         subtitle: Smaller text below the title.
         y_title: The name of the values `y` with their unit, such as ``busbw (GB/s)``.
-        rows: The values. Each row maps keys to values: `series` (the name of a curve or of a group
-            of cells), `x` (a payload in bytes, or a moment as text), `y` (a number or None),
-            `remark` (such as an outcome) and other keys.
+        rows: The values. Each row describes a point or a cell, and has the keys `series` (the name
+            of a curve or of a group of cells), `x` (a payload in bytes, or a moment as text), `y`
+            (a number or None), and perhaps `remark` (a text, such as an outcome). Subclasses use
+            additional keys.
 
     """
 
@@ -77,7 +79,10 @@ class Chart:
 
     @property
     def description(self) -> str:
-        """A text with the title, the range of `y` of each series, and the `x` of each remark."""
+        """A text for screen readers: the title, the range of `y` of each series, and the remarks.
+
+        The text lists the payloads or moments of each remark.
+        """
         texts = []
         for series in dict.fromkeys(row["series"] for row in self.rows):
             rows = [row for row in self.rows if row["series"] == series]
@@ -91,8 +96,11 @@ class Chart:
             texts.append(f"{remark} at {', '.join(listed)}")
         return f"{self.title}. {self.y_title}: {'; '.join(texts)}."
 
-    def altair_chart(self, altair: ModuleType) -> Any:
-        """Return the chart as an object of the library `altair`, with a data set named ``rows``."""
+    def to_altair(self, altair: ModuleType) -> Any:
+        """Return the chart as an object of the library `altair`, without the rows.
+
+        The object draws a data set with the name ``rows``, which the caller adds.
+        """
         raise NotImplementedError
 
 
@@ -100,35 +108,41 @@ class Chart:
 class CurveChart(Chart):
     """A chart with a curve for each series, over payloads or sessions.
 
-    In a row, `reference` is a point of a dashed line, and `low` and `high` are the edges of a band.
-    A `remark` puts a mark on the curve or, without a `y`, at the bottom.
+    A row can have additional keys: `reference` is the height of a dashed line, and `low` and `high`
+    are the edges of a band. A `remark` puts a mark on the curve or, if `y` is None, at the bottom.
 
     Attributes:
-        rules: The horizontal lines: maps the label of each line to its value of `y`.
+        horizontal_lines: Maps the label of each horizontal line to its value of `y`.
         is_over_sessions: Whether `x` is the moment at which a session began, and not a payload.
         has_log_scale: Whether the vertical axis is logarithmic.
         has_lines: Whether lines connect the points of a series.
 
     """
 
-    rules: Mapping[str, float] = field(default_factory=dict)
+    horizontal_lines: Mapping[str, float] = field(default_factory=dict)
     is_over_sessions: bool = False
     has_log_scale: bool = False
     has_lines: bool = True
 
-    def altair_chart(self, altair: ModuleType) -> Any:
-        """Return an Altair chart of layers: bands, curves, dashed lines, rules and marks."""
+    def to_altair(self, altair: ModuleType) -> Any:
+        """Return an Altair chart of bands, curves, dashed lines, horizontal lines and marks."""
         is_single = len({row["series"] for row in self.rows}) == 1
         legend = altair.Legend(title=None, symbolOpacity=1, symbolType="circle")
         color = altair.Color("series:N", sort=None, legend=None if is_single else legend)
-        curves = altair.Chart(altair.NamedData(name="rows")).encode(self._x_axis(altair), color)
+        curves = altair.Chart(altair.NamedData(name="rows")).encode(
+            self._altair_x_axis(altair), color
+        )
         scale = altair.Scale(type="log" if self.has_log_scale else "linear", zero=False, nice=False)
         y = altair.Y("y:Q", title=self.y_title, scale=scale)
         # Points of a year of sessions would hide each other.
         line = curves.mark_line(point=not self.is_over_sessions)
         dashed = curves.mark_line(strokeDash=[4, 6]).encode(y="reference:Q")
-        rules = altair.Chart(
-            altair.Data(values=[{"y": value, "label": name} for name, value in self.rules.items()])
+        lines = altair.Chart(
+            altair.Data(
+                values=[
+                    {"y": value, "label": name} for name, value in self.horizontal_lines.items()
+                ]
+            )
         )
         # A legend names the marks. A row without a y is marked at the bottom.
         marks = curves.mark_point(size=110).encode(
@@ -140,8 +154,8 @@ class CurveChart(Chart):
             curves.mark_area().encode(y="low:Q", y2="high:Q"),
             (line if self.has_lines else curves.mark_circle()).encode(y),
             dashed.encode(color=altair.value(TEXT)) if is_single else dashed,
-            rules.mark_rule().encode(y),
-            rules.mark_text().encode(y, x=altair.value(4), text="label:N"),
+            lines.mark_rule().encode(y),
+            lines.mark_text().encode(y, x=altair.value(4), text="label:N"),
         ]
         if any(row.get("remark") for row in self.rows):
             layers.append(measured.encode(y="y:Q", color=altair.value(TEXT)))
@@ -149,8 +163,8 @@ class CurveChart(Chart):
         autosize = altair.AutoSizeParams(type="fit-x", contains="padding")
         return altair.layer(*layers).properties(autosize=autosize)
 
-    def _x_axis(self, altair: ModuleType) -> Any:
-        """Return the `x` axis for Altair: the moments of sessions, or payloads."""
+    def _altair_x_axis(self, altair: ModuleType) -> Any:
+        """Return the horizontal axis, of sessions or of payloads, as an object of `altair`."""
         if self.is_over_sessions:
             return altair.X("x:T", title="session (UTC)", scale=altair.Scale(type="utc"))
         payloads = sorted({row["x"] for row in self.rows})
@@ -161,20 +175,21 @@ class CurveChart(Chart):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HeatMap(Chart):
-    """A chart with a colored cell for each case and period of time; colors show ratios of times.
+    """A chart with a line of colored cells for each case; a color shows a range of ratios of times.
 
-    Each item of `rows` describes a cell, which extends from the moment `x` to the moment `x2`. Its
-    `series` names the heat map, and its `row` names the line in this heat map. Its `bin` is the
-    range that contains the ratio of the cell or, if the cell has no ratio, an outcome.
+    The horizontal axis is the time. The lines of each series form a heat map of their own, below
+    the heat map of the series before. Each row of `rows` describes a cell from the moment `x` to
+    the moment `x2`. The key `row` names the line in the heat map of `series`. The key `bin` is the
+    name of the range that contains the ratio of the cell or, without a ratio, an outcome.
 
     Attributes:
-        bins: All ranges of ratios, the fastest first.
+        bins: The names of all ranges of ratios, the lowest ratios (the fastest cells) first.
 
     """
 
     bins: Sequence[str]
 
-    def altair_chart(self, altair: ModuleType) -> Any:
+    def to_altair(self, altair: ModuleType) -> Any:
         """Return an Altair chart with a heat map for each series, below each other."""
         colors = dict(zip(self.bins, _RATIO_COLORS, strict=True)) | _OUTCOME_COLORS
         scale = altair.Scale(type="utc", nice=False, padding=0)
@@ -199,51 +214,52 @@ class HeatMap(Chart):
 
 
 class DrawingError(Exception):
-    """The failure to draw a chart or a page. The message is the reason, for the user."""
+    """A chart or a page cannot be drawn. The message tells the user the reason."""
 
 
-def draw_svg(chart: Chart, *, has_style: bool = True) -> str:
-    """Draw a chart as SVG with a description for screen readers.
+def draw_svg(chart: Chart, *, has_style_sheet: bool = True) -> str:
+    """Draw a chart as SVG with a description for screen readers, and return the SVG as text.
 
-    With `has_style` the SVG contains the style sheet charts.css, which has the colors of the dark
-    theme; otherwise the page around the SVG must contain this style sheet. Raises DrawingError if a
-    library is missing or refuses the chart.
+    With `has_style_sheet` the SVG contains the style sheet charts.css, which has the colors of the
+    dark theme. Otherwise the page around the SVG must contain this style sheet. Raises DrawingError
+    if a library is missing or refuses the chart.
     """
     with storage.reraise_as(DrawingError, ImportError, where=f"{MISSING_LIBRARIES}: "):
         altair = importlib.import_module("altair")
         vl_convert = importlib.import_module("vl_convert")
     with storage.reraise_as(DrawingError, ValueError, where="this figure cannot be drawn: "):
-        specification = chart.altair_chart(altair).to_dict()
+        specification = chart.to_altair(altair).to_dict()
         specification["title"] = {
             "text": textwrap.wrap(chart.title, _TITLE_LINE_CHARACTERS - 16, max_lines=3),
             "subtitle": textwrap.wrap(chart.subtitle, _TITLE_LINE_CHARACTERS, max_lines=5),
         }
         specification["config"] = json.loads(read_resource("vega_config.json"))
         specification["datasets"] = {"rows": chart.rows}
-        plain = _escape_texts(specification)
+        plain = _escape_and_cut_texts(specification)
         text: str = vl_convert.vegalite_to_svg(plain, allowed_base_urls=[])
     head, _, body = text.replace('class="marks"', _SVG_CLASS, 1).partition(">")
-    head += f' role="img" aria-label="{escape(_escape_texts(chart.description))}">'
-    style = f"<style>{read_resource('charts.css')}</style>" if has_style else ""
+    head += f' role="img" aria-label="{escape(_escape_and_cut_texts(chart.description))}">'
+    style = f"<style>{read_resource('charts.css')}</style>" if has_style_sheet else ""
     return head + style + _ROLES_OF_PARTS_PATTERN.sub("", body)
 
 
 def draw_png(chart: Chart) -> bytes:
-    """Return a chart as a PNG file, with twice the width and height in pixels of the SVG file.
+    """Draw a chart as PNG, and return the content of the PNG file.
 
-    An invisible chunk of the file says that busbw drew the chart (`is_drawn_chart` finds it).
-    Raises DrawingError if a library is missing or refuses the chart.
+    The image has twice the width and height of the SVG in pixels. An invisible chunk of the file
+    says that busbw drew the chart, so that `is_chart_file` recognizes the file. Raises DrawingError
+    if a library is missing or refuses the chart.
     """
-    svg = draw_svg(chart, has_style=False)
+    svg = draw_svg(chart, has_style_sheet=False)
     with storage.reraise_as(DrawingError, RuntimeError, where="this figure cannot be drawn: "):
         content: bytes = importlib.import_module("vl_convert").svg_to_png(svg, scale=2)
     return content[:_PNG_HEAD_LENGTH] + _PNG_CHUNK + content[_PNG_HEAD_LENGTH:]
 
 
-def is_drawn_chart(text: str) -> bool:
+def is_chart_file(text: str) -> bool:
     """Return whether `text` is the content of an SVG or PNG file that busbw drew.
 
-    A PNG file is decoded as text with replacement characters.
+    A PNG file is given as text, with replacement characters for bytes that are not valid text.
     """
     head = text[:4000]
     is_svg = head.startswith("<svg ") and _SVG_CLASS in head
@@ -255,15 +271,16 @@ def read_resource(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-def _escape_texts(value: Any) -> Any:
-    """Return `value`, a value of JSON, with all texts in it cut and without control characters.
+def _escape_and_cut_texts(value: Any) -> Any:
+    """Return a JSON value with its texts escaped and cut, also in lists and dictionaries.
 
-    vl-convert ends the whole process if a text has a character that XML forbids.
+    Unprintable characters are escaped, because vl-convert ends the whole process if a text has a
+    character that XML forbids. Then each text is cut to 2000 characters.
     """
     if isinstance(value, dict):
-        return {key: _escape_texts(part) for key, part in value.items()}
+        return {key: _escape_and_cut_texts(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_escape_texts(part) for part in value]
+        return [_escape_and_cut_texts(part) for part in value]
     if isinstance(value, str):
         return wire.escape_unprintable(value)[:_MAX_TEXT_CHARACTERS]
     return value

@@ -29,7 +29,10 @@ _BUSBW_TITLE = "busbw (GB/s)"
 class MeasuredCurve:
     """A curve of a chart: the verdicts of a session on cases that differ only in payload.
 
-    The verdict on the smallest payload is the first of `verdicts`.
+    Attributes:
+        session: The results of the session.
+        verdicts: The verdicts with a case, the smallest payload first.
+
     """
 
     session: Results
@@ -42,9 +45,10 @@ class MeasuredCurve:
 
 
 def curves_of(session: SessionDocument) -> list[MeasuredCurve]:
-    """Return the curves of a session, in the order of its cases; none if nothing was measured.
+    """Return the curves of a session, in the order of its cases.
 
-    A verdict without a case, such as on a case that could not be resolved, is left out.
+    The list is empty if the session measured nothing, for example because it only compiled
+    programs. A verdict whose `case` is None is left out.
     """
     if not isinstance(session, Results):
         return []
@@ -62,11 +66,11 @@ def curves_of(session: SessionDocument) -> list[MeasuredCurve]:
     ]
 
 
-def _label_parts(curve: MeasuredCurve) -> list[str]:
-    """Return texts that can tell a curve from other curves, the most useful text first.
+def _property_texts(curve: MeasuredCurve) -> list[str]:
+    """Return the properties of a curve as texts, the most useful property first.
 
-    Every curve has the same number of texts, for the same properties, in the same order. A text may
-    be empty.
+    The first texts are, for example, ``jax psum`` and ``all-reduce``. The lists of all curves have
+    the same properties in the same order. The text of a property that a curve lacks is empty.
     """
     case = curve.case
     session = curve.session
@@ -93,12 +97,13 @@ def _label_parts(curve: MeasuredCurve) -> list[str]:
 
 
 def curves_by_name(curves: Sequence[MeasuredCurve]) -> dict[str, MeasuredCurve]:
-    """Map a unique name to each curve.
+    """Return the curves by name; the name of each curve is unique.
 
-    A name has the framework and the strategy and, if curves share these, further properties in
-    which the curves differ, such as the dtype.
+    A name has the framework and the strategy, such as ``jax psum``. If curves have the same
+    framework and strategy, their names also have further properties in which curves differ, such as
+    the dtype.
     """
-    first, *others = [*zip(*map(_label_parts, curves))] or [()]
+    first, *others = [*zip(*map(_property_texts, curves))] or [()]
     names = list(first)
     for words in others:
         if len(set(words)) > 1 and len(set(names)) < len(names):
@@ -112,25 +117,32 @@ def curves_by_name(curves: Sequence[MeasuredCurve]) -> dict[str, MeasuredCurve]:
 
 
 def shared_properties_text(curves: Sequence[MeasuredCurve]) -> str:
-    """Return a text with the properties that all curves have, such as the dtype and the device."""
-    texts = list(map(set, zip(*map(_label_parts, curves))))[2:14]
+    """Return the properties that all curves have in common as text, such as ``float32 · 4 ranks``.
+
+    The text leaves out the framework with its strategy, the collective, and the date.
+    """
+    texts = list(map(set, zip(*map(_property_texts, curves))))[2:14]
     return " · ".join(text for same in texts if len(same) == 1 for text in same if text)
 
 
 def _busbw_gb_per_s(summary: LaunchTimeSummary | None) -> float | None:
-    """Return the busbw of launches in GB/s; None if the summary of the launches is None."""
+    """Return the busbw of a case's launches in GB/s; None if `summary` is None."""
     return None if summary is None else summary.busbw_gb_per_s
 
 
 def _reference_word(curves: Sequence[MeasuredCurve]) -> str:
-    """Return the word ``reference`` if the first session has two stacks, else ``baseline``."""
+    """Return the word for what cases are compared with: ``reference`` or ``baseline``.
+
+    The word is ``reference`` if the session of the first curve has two stacks.
+    """
     return "reference" if curves[0].session.references else "baseline"
 
 
 def _collective_title(names: Iterable[str]) -> str:
-    """Return the word of a title for collectives: ``All-reduce`` if all `names` are all_reduce.
+    """Return the word for collectives that begins a title, such as ``All-reduce``.
 
-    The word for different names is ``Collectives``.
+    `names` are the names of collectives, such as ``all_reduce``. The word is ``Collectives`` if
+    `names` has different names.
     """
     different = list(dict.fromkeys(names))
     name = different[0] if len(different) == 1 else "collectives"
@@ -140,8 +152,9 @@ def _collective_title(names: Iterable[str]) -> str:
 def bandwidth_chart(curves: Sequence[MeasuredCurve]) -> CurveChart:
     """Return a chart of busbw over payload, with ceilings and published bandwidths.
 
-    Up to three curves of a single session also have their baselines, and a band for the losses that
-    are within the limit. Raises ValueError for more than 12 curves, or if no case has a busbw.
+    If there are at most three curves, and all are of the same session, the chart also shows their
+    baselines, and a band for the losses that are within the limit. Raises ValueError for more than
+    12 curves, or if no case has a busbw.
     """
     if not any(_busbw_gb_per_s(verdict.now) for curve in curves for verdict in curve.verdicts):
         raise ValueError("no bandwidth of a collective by itself")
@@ -167,15 +180,15 @@ def bandwidth_chart(curves: Sequence[MeasuredCurve]) -> CurveChart:
         subtitle=f"{shared_properties_text(curves)}.{dashed}",
         y_title=_BUSBW_TITLE,
         rows=[*rows, *_published_rows(curves)],
-        rules=ceilings if len(ceilings) <= _MAX_CEILINGS else {},
+        horizontal_lines=ceilings if len(ceilings) <= _MAX_CEILINGS else {},
         has_log_scale=True,
     )
 
 
 def _bandwidth_rows(name: str, curve: MeasuredCurve, *, has_baselines: bool) -> Iterator[ChartRow]:
-    """Yield a row for each payload of the curve `name`: busbw, baseline, limit and failure.
+    """Yield a row of a chart for each payload of a curve: busbw, baseline, limit and failure.
 
-    Without `has_baselines` the baseline and the limit are None.
+    `name` is the name of the curve. Without `has_baselines` the baseline and the limit are None.
     """
     for verdict in curve.verdicts:
         baseline = _busbw_gb_per_s(verdict.baseline) if has_baselines else None
@@ -192,7 +205,10 @@ def _bandwidth_rows(name: str, curve: MeasuredCurve, *, has_baselines: bool) -> 
 
 
 def _published_rows(curves: Sequence[MeasuredCurve]) -> Iterable[ChartRow]:
-    """Return a row for each published bandwidth of a case of the curves, converted to busbw."""
+    """Return a row of a chart for each bandwidth that is published for a case of the curves.
+
+    Each row has the busbw in GB/s, computed from the published algbw.
+    """
     rows = {
         (publication.source, verdict.spec.payload_bytes): {
             "series": f"published: {publication.source[:60]}",
@@ -208,7 +224,7 @@ def _published_rows(curves: Sequence[MeasuredCurve]) -> Iterable[ChartRow]:
 
 
 def ratio_charts(curves: Sequence[MeasuredCurve]) -> Iterator[CurveChart]:
-    """Yield a chart of ratios over payload, or nothing if no case has a ratio."""
+    """Yield a single chart of ratios over payload; yield nothing if no case has a ratio."""
     reference = _reference_word(curves)
     rows: list[ChartRow] = [
         {
@@ -231,14 +247,15 @@ def ratio_charts(curves: Sequence[MeasuredCurve]) -> Iterator[CurveChart]:
             "band: the interval of the ratio.",
             y_title="ratio",
             rows=rows,
-            rules={"no change": 1.0},
+            horizontal_lines={"no change": 1.0},
         )
 
 
 def launch_deviation_charts(curves: Sequence[MeasuredCurve]) -> Iterator[CurveChart]:
-    """Yield a chart with the difference of each launch from the median of the case, in per cent.
+    """Yield a single chart of launches, or nothing if each case has a single launch.
 
-    Yields nothing if no case has several launches.
+    For each launch the chart has the difference between the time of the launch and the median time
+    of the launches of the same case, in per cent.
     """
     rows = [
         {
@@ -258,16 +275,16 @@ def launch_deviation_charts(curves: Sequence[MeasuredCurve]) -> Iterator[CurveCh
             "Each launch is a worker process of its own.",
             y_title="difference from the median (%)",
             rows=rows,
-            rules={"median": 0.0},
+            horizontal_lines={"median": 0.0},
             has_lines=False,
         )
 
 
 def session_charts(session: SessionDocument) -> dict[str, list[Chart]]:
-    """Return the charts of a session by the heading of their section.
+    """Return the charts of a session for a page: the heading of each section, and its charts.
 
-    A chart has at most three curves. Only 36 curves of a session are shown, those with a failed
-    case first.
+    A chart has at most three curves. If the session has more than 36 curves, only 36 are shown, and
+    curves with a failed case are chosen first.
     """
     measured = [
         curve
@@ -289,7 +306,7 @@ def session_charts(session: SessionDocument) -> dict[str, list[Chart]]:
 
 
 def published_chart(tables: Sequence[PublishedTable]) -> CurveChart:
-    """Return a chart of the busbw that published tables state, with a curve for each table."""
+    """Return a chart of published bandwidths as busbw over payload, with a curve for each table."""
     ordered = sorted(tables, key=lambda table: (table.ranks, table.slice))
     kinds = " and ".join(dict.fromkeys(table.device_kind for table in ordered))
     sources = "; ".join(dict.fromkeys(table.source for table in ordered))

@@ -1,7 +1,7 @@
 """`busbw figure RESULTS...`: draw bandwidths or a history of sessions as SVG or PNG.
 
 The command reads files of `--results`, published bandwidths or a history, and measures nothing. The
-suffix of `-o` selects SVG or PNG.
+suffix of the file of `-o` selects SVG or PNG.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from busbw.extensions.page.charts import (
     DrawingError,
     draw_png,
     draw_svg,
-    is_drawn_chart,
+    is_chart_file,
 )
 from busbw.extensions.page.curves import bandwidth_chart, curves_of, published_chart
 from busbw.extensions.page.history import case_history_chart, heat_map, measured_cases
@@ -39,7 +39,7 @@ _DRAW_BY_SUFFIX: Mapping[str, Callable[[Chart], str | bytes]] = {".svg": draw_sv
 
 
 def add_to(commands: Subparsers) -> None:
-    """Add the subcommand and its options to `commands`."""
+    """Add the subcommand `busbw figure` and its options to `commands`."""
     parser = add_command(
         commands,
         "figure",
@@ -107,16 +107,16 @@ def run(options: argparse.Namespace) -> int:
     suffix = options.output.suffix.lower()
     if suffix not in _DRAW_BY_SUFFIX:
         raise UsageError(f"--output: {wrong_choice_text(suffix, tuple(_DRAW_BY_SUFFIX))}")
-    check_output_file("--output", options.output, "a picture of busbw figure", is_drawn_chart)
+    check_output_file("--output", options.output, "a picture of busbw figure", is_chart_file)
     with command_error(DrawingError):
         storage.write(options.output, _DRAW_BY_SUFFIX[suffix](_requested_chart(options)))
     return 0
 
 
 def _requested_chart(options: argparse.Namespace) -> Chart:
-    """Return the chart that the options request.
+    """Return the chart that the options of `busbw figure` request.
 
-    Raises UsageError if an option does not fit the others, or if an input cannot be drawn or read.
+    Raises UsageError if an option does not fit the others, or if an input cannot be read or drawn.
     """
     baselines = options.baselines or Path("baselines")
     machines = select_machine_histories(options.history, baselines, name=options.machine)
@@ -126,7 +126,7 @@ def _requested_chart(options: argparse.Namespace) -> Chart:
         raise UsageError("--case: expected --history=DIR with it")
     if options.published is not None:
         with as_usage_error(BaselineError):
-            return published_chart(list(map(read_published, _published_files(options))))
+            return published_chart(list(map(read_published, _published_bandwidth_files(options))))
     sessions = [read_session(path) for path in options.results]
     # The sessions may have no bandwidth, or too many curves.
     with as_usage_error(ValueError, where=f"{', '.join(map(str, options.results))}: "):
@@ -136,8 +136,8 @@ def _requested_chart(options: argparse.Namespace) -> Chart:
 def _history_chart(machines: Sequence[MachineHistory], options: argparse.Namespace) -> Chart:
     """Return a heat map of a machine's sessions or, with --case, a chart of one case's sessions.
 
-    `machines` are the histories that --history and --machine select. Raises UsageError if they are
-    several, or if the machine lacks the case.
+    `machines` are the histories that --history and --machine select. Raises UsageError if
+    `machines` has several histories, or if the machine lacks the case.
     """
     if len(machines) > 1:
         names = ", ".join(machine.folder for machine in machines)
@@ -151,8 +151,8 @@ def _history_chart(machines: Sequence[MachineHistory], options: argparse.Namespa
     return case_history_chart(machine, cases[options.case])
 
 
-def _published_files(options: argparse.Namespace) -> list[Path]:
-    """Return the files of published bandwidths of the device that --published names.
+def _published_bandwidth_files(options: argparse.Namespace) -> list[Path]:
+    """Return the paths of the files with published bandwidths of the device that --published names.
 
     Raises UsageError if the device has no such file.
     """

@@ -32,8 +32,8 @@ _UNTIMED_OUTCOMES = (Outcome.FAILED, Outcome.OUT_OF_MEMORY)
 def heat_map(machine: MachineHistory) -> HeatMap:
     """Return a heat map of a machine, with a line for each case and a cell for each session.
 
-    Only the newest 400 sessions are shown. The color of a cell shows the time of the session
-    divided by the median time of the case's first sessions.
+    Only the newest 400 sessions are shown. The color of a cell shows the time in the session
+    divided by the median time of the case's first 20 sessions.
     """
     began_by_session = {line.session: line.began for line in machine.lines}
     moments = sorted(began_by_session.values())[-_MAX_SESSIONS:]
@@ -65,7 +65,10 @@ def heat_map(machine: MachineHistory) -> HeatMap:
 
 
 def _family_title(case: CaseHistory) -> str:
-    """Return the name of a case's family and, if the series is interleaved, of the series."""
+    """Return the name of a case's family, such as ``jax all_reduce (psum), bfloat16``.
+
+    If the series of the case is interleaved with a reference, the title also has the series.
+    """
     family = case.case.family_name
     return f"{family}, {case.series.text}" if case.series.stack else family
 
@@ -73,11 +76,12 @@ def _family_title(case: CaseHistory) -> str:
 def _merged_heat_map_cells(
     case: CaseHistory, session_starts: Sequence[datetime], upper_ratio_by_bin: Mapping[str, float]
 ) -> Iterator[ChartRow]:
-    """Yield the cells of a case in the heat map.
+    """Yield the cells of a case in the heat map, as rows of a HeatMap.
 
     A ratio is the time in a session divided by the median time of the case's first 20 sessions.
-    Successive sessions whose ratios are in the same range, or that have the same outcome without a
-    time, share a cell. A session that did not measure the case has no cell.
+    Successive sessions whose ratios are in the same range share a cell. Successive sessions with
+    the same outcome and without a time share a cell, too. A session that did not measure the case
+    has no cell.
 
     Args:
         case: The history of the case.
@@ -125,13 +129,16 @@ def _merged_heat_map_cells(
 
 
 def _level_changes(machine: MachineHistory, case: CaseHistory) -> list[LevelChange]:
-    """Return the changes of the level of `case` or of all cases of its series, oldest first."""
+    """Return the changes of a case's level, oldest first.
+
+    The list includes the changes that most cases of the case's series have in common.
+    """
     shared = machine.shared_changes.get(case.series, ())
     return sorted([*case.changes, *shared], key=lambda change: change.began)
 
 
 def measured_cases(machine: MachineHistory) -> list[CaseHistory]:
-    """Return the cases of a machine that a session measured, or failed to measure."""
+    """Return the cases of a machine that at least one session measured or failed to measure."""
     return [
         case
         for case in machine.cases
@@ -139,11 +146,11 @@ def measured_cases(machine: MachineHistory) -> list[CaseHistory]:
     ]
 
 
-def changed_cases(machine: MachineHistory) -> list[CaseHistory]:
-    """Return the cases that fail, then the cases whose level changed, the largest change first.
+def failed_or_changed_cases(machine: MachineHistory) -> list[CaseHistory]:
+    """Return the failed cases, then the cases whose level changed, the largest change first.
 
-    A case fails if the case failed or ran out of memory in its newest session. All other cases are
-    left out.
+    A case failed if its outcome in its newest session is FAILED or OUT_OF_MEMORY. Cases that
+    neither failed nor changed are left out.
     """
 
     def largest_change(case: CaseHistory) -> float:
@@ -156,9 +163,9 @@ def changed_cases(machine: MachineHistory) -> list[CaseHistory]:
 
 
 def case_history_chart(machine: MachineHistory, case: CaseHistory) -> CurveChart:
-    """Return a chart of a case's times over its sessions, with the levels and changes of level.
+    """Return a chart of a case's time in each session, with its level and the changes of level.
 
-    The case must be one of `measured_cases`.
+    The case must be one of the `measured_cases` of the machine.
     """
     lines = [line for line in case.lines_by_session.values() if measured_outcome(line)]
     changes = _level_changes(machine, case)
@@ -188,8 +195,9 @@ def _session_row(
 
     Args:
         case: The history of the case.
-        previous_line: The case's line in the previous session; None for the first session.
-        line: The case's line in this session.
+        previous_line: What the history has about the case in the previous session; None for the
+            first session.
+        line: What the history has about the case in this session.
         changes: All changes of the case's level.
 
     """

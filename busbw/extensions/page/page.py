@@ -1,7 +1,7 @@
 """`busbw page RESULTS...` and `--page`: write sessions and their history as one HTML page.
 
-The command reads files of `--results` and a folder of `--history`, and a session writes its own
-page at its end. The template page.html writes the HTML. This module measures nothing.
+The command reads files of `--results` and a folder of `--history`. With `--page` a session writes
+its own page at its end. The template page.html makes the HTML. This module measures nothing.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _GENERATOR_TAG = '<meta name="generator" content="busbw page">'
 
 
 def add_to(commands: Subparsers) -> None:
-    """Add the subcommand and its options to `commands`."""
+    """Add the subcommand `busbw page` and its options to `commands`."""
     parser = add_command(
         commands,
         "page",
@@ -81,7 +81,7 @@ def add_to(commands: Subparsers) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the page, and return the exit code 0.
+    """Write the page of `busbw page`, and return the exit code 0.
 
     Raises OSError if the file cannot be written, CommandError if a chart cannot be drawn, and
     UsageError if the options are wrong or an input cannot be read.
@@ -99,7 +99,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def page_view() -> View:
-    """Return the View of --page: how a session writes its page and recognizes an earlier page.
+    """Return the View of --page: how to make the text of the page, and how to recognize a page.
 
     Raises ValueError if the libraries that draw are missing.
     """
@@ -109,7 +109,7 @@ def page_view() -> View:
 
 
 def page_text(judged_session: JudgedSession) -> str:
-    """Return the HTML page of a judged session, with the history of its machine, if any.
+    """Return the page of a judged session as HTML; with --history, include the machine's history.
 
     Raises UsageError if the history cannot be read, or if a chart cannot be drawn.
     """
@@ -147,11 +147,11 @@ class Chapter:
 def make_chapters(
     sessions: Sequence[SessionDocument], machines: Sequence[MachineHistory] = ()
 ) -> list[Chapter]:
-    """Return the chapters of the page that shows `sessions` and the histories of `machines`.
+    """Return the chapters of a page that shows `sessions` and the histories of `machines`.
 
-    A single session is a single chapter that includes the histories. Otherwise the histories are in
-    an overview, before the chapters of the sessions. The title of the first chapter is the title of
-    the page.
+    For a single session there is a single chapter, which includes the histories. Otherwise the
+    first chapter is an overview with the histories, and a chapter for each session follows. The
+    title of the first chapter is the title of the page.
     """
     machine_sections = [section for machine in machines for section in _history_sections(machine)]
     if len(sessions) == 1:
@@ -179,7 +179,7 @@ def _session_chapter(
 ) -> Chapter:
     """Return the chapter of a session, with `machine_sections` before the long table of all cases.
 
-    The histories of `machines` say since when failed cases fail.
+    The chapter also says since when failed cases fail, according to the histories of `machines`.
     """
     texts = (failing_since_texts(machine.lines, session.verdicts) for machine in machines)
     description = session.describe([*itertools.chain.from_iterable(texts)])
@@ -202,7 +202,7 @@ def _session_chapter(
 
 
 def _history_sections(machine: MachineHistory) -> list[Section]:
-    """Return the sections of a machine's history: heat map, changed cases, and all cases."""
+    """Return the sections of a machine's history: heat map, most changed cases, and all cases."""
     return [
         Section(
             heading=f"History of {machine.folder}",
@@ -213,7 +213,7 @@ def _history_sections(machine: MachineHistory) -> list[Section]:
             heading=f"Cases that changed most on {machine.folder}",
             charts=[
                 history.case_history_chart(machine, case)
-                for case in history.changed_cases(machine)[: history.MAX_CASE_CHARTS]
+                for case in history.failed_or_changed_cases(machine)[: history.MAX_CASE_CHARTS]
             ],
         ),
         Section(heading=f"All cases on {machine.folder}", tables=cases_tables(machine)),
@@ -221,7 +221,7 @@ def _history_sections(machine: MachineHistory) -> list[Section]:
 
 
 def render_html(chapters: Sequence[Chapter]) -> str:
-    """Return a page with these chapters as a single HTML document.
+    """Return a page that shows `chapters`, as a single HTML document.
 
     Raises DrawingError if a library is missing, or if a chart cannot be drawn.
     """
@@ -239,7 +239,7 @@ def render_html(chapters: Sequence[Chapter]) -> str:
         chapters=chapters,
         version=busbw.__version__,
         style=markup(read_resource("page.css") + read_resource("charts.css")),
-        svg=lambda chart: markup(draw_svg(chart, has_style=False)),
+        svg=lambda chart: markup(draw_svg(chart, has_style_sheet=False)),
     )
     # Names of files may hold control characters, or characters that UTF-8 cannot encode.
     return "\n".join(map(wire.escape_unprintable, text.split("\n")))

@@ -13,7 +13,7 @@ from busbw.cli.history import cases_tables
 from busbw.extensions.page.charts import Chart
 from busbw.extensions.page.history import (
     case_history_chart,
-    changed_cases,
+    failed_or_changed_cases,
     heat_map,
     measured_cases,
 )
@@ -71,7 +71,7 @@ def _read(lines: list[HistoryLine]) -> MachineHistory:
 
 def _draw(chart: Chart) -> None:
     assert chart.description
-    assert json.dumps([chart.altair_chart(altair).to_dict(), chart.rows], allow_nan=False)
+    assert json.dumps([chart.to_altair(altair).to_dict(), chart.rows], allow_nan=False)
 
 
 # Each example draws up to five charts.
@@ -81,7 +81,7 @@ def test_any_valid_history_is_drawn_as_charts_and_tables(history: list[HistoryLi
     with bounded():
         machine = _read(history)
         _draw(heat_map(machine))
-        assert list(history_paragraphs(machine)) and len(changed_cases(machine)) <= len(
+        assert list(history_paragraphs(machine)) and len(failed_or_changed_cases(machine)) <= len(
             machine.cases
         )
         assert sum(len(table.rows) for table in cases_tables(machine)) == len(machine.cases)

@@ -50,6 +50,6 @@ def test_any_results_document_is_shown_as_a_page_or_refused(results: Mapping[str
             (chapter,) = make_chapters([session])
             for section in chapter.sections:
                 for chart in section.charts:
-                    assert chart.rows and chart.altair_chart(altair).to_dict()
+                    assert chart.rows and chart.to_altair(altair).to_dict()
 
     show()

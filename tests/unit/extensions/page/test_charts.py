@@ -44,7 +44,7 @@ def test_a_bandwidth_chart_shows_the_baseline_and_the_range_and_the_outcomes() -
     }
     assert (lost["y"], lost["remark"]) == (None, "OUT_OF_MEMORY")
     assert published["series"].startswith("published: v2-8")
-    assert chart.rules == {"ceiling 50 GB/s: links": 50.0}
+    assert chart.horizontal_lines == {"ceiling 50 GB/s: links": 50.0}
     texts = _drawn_texts(draw_svg(chart))
     assert {"All-reduce: bus bandwidth", "4K", "REGRESSED", "OUT_OF_MEMORY"} <= texts
     assert {"jax psum", "busbw (GB/s)", "ceiling 50 GB/s: links"} <= texts
@@ -101,7 +101,7 @@ def test_charts_of_a_history_show_levels_and_changes_and_gaps() -> None:
 
 def test_each_color_of_a_chart_has_a_color_of_the_dark_theme() -> None:
     charts = [heat_map(made.changed()), _bandwidth(verdict(4096, 6.0, **made.SLOW))]
-    pictures = "".join(draw_svg(chart, has_style=False) for chart in charts)
+    pictures = "".join(draw_svg(chart, has_style_sheet=False) for chart in charts)
     colors = set(re.findall(r'(?:fill|stroke)="(#\w{6})"', pictures))
     dark_colors = set(re.findall(r'"(#\w{6})"', read_resource("charts.css")))
     assert {"#0b3f78", "#1f2328"} <= colors <= dark_colors
