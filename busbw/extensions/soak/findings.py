@@ -111,14 +111,12 @@ def make_observer(resolved_session: MeasuredSession, executor: Executor) -> Obse
     """Return an Observer of the session, which reads the health counters of all hosts.
 
     `resolved_session` is the session before it measures, and `executor` starts the processes that
-    read. Returns None for CPUs, and for the TPUs of the fake framework. Its GPUs have the counters
-    of a fake library in tests.
+    read. Returns None for the fake framework, except for its GPUs: tests have a fake library with
+    the counters of GPUs.
     """
     target = resolved_session.machine.target
     framework = next(iter(target.device_sets))
-    if target.device is DeviceClass.CPU or (
-        target.device is DeviceClass.TPU and FRAMEWORKS[framework].is_scripted
-    ):
+    if FRAMEWORKS[framework].is_scripted and target.device is not DeviceClass.GPU:
         return None
     worker_spec = worker_spec_of(
         resolved_session.options, framework, Side.CANDIDATE, device=target.device

@@ -1,20 +1,24 @@
 """Read the health counters of devices, in a process of its own, because such a call may hang.
 
 GPUs are read with ``pynvml``, which nvidia-ml-py installs, and TPUs with ``libtpu.sdk``. Both
-libraries are optional, and counters that a device does not support are left out.
+libraries are optional, and counters that a device does not support are left out. The kernel's
+counters of CPU quotas are read with every kind of device.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import operator
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from busbw.model.field_types import NotNegative
+from busbw.model.machine import CPU_QUOTA
 from busbw.model.words import DeviceClass
 from busbw.worker import host
 from busbw.worker.backends.base import unavailable
@@ -109,15 +113,20 @@ class HealthReader:
     Attributes:
         options: The options of the worker's command line. Its `device` is the class of the devices
             whose counters are read, such as ``gpu``.
+        root: The root folder of the host's files; another folder in tests.
 
     """
 
     options: Any
+    root: Path = Path("/")
     # The latest counters by name, by the field of a HealthReading.
     _counters: defaultdict[str, defaultdict[str, float]] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(float))
     )
     _read_s: float = field(default_factory=time.monotonic)
+    # The seconds of the periods in which a cgroup was throttled, and the seconds for which its
+    # processors were stopped, by its folder and the length of a period.
+    _quota_totals_s: dict[tuple[Path, int], tuple[float, float]] = field(default_factory=dict)
 
     def read(self, request: object = None) -> HealthReading:
         """Read and return the counters.
@@ -127,6 +136,7 @@ class HealthReader:
         """
         before_s = self._read_s
         self._read_s = time.monotonic()
+        self._read_quotas()
         try:
             # The libraries are optional.
             with contextlib.suppress(ModuleNotFoundError):
@@ -144,6 +154,25 @@ class HealthReader:
             throttled_s=self._counters["throttled_s"],
             values=self._counters["values"],
         )
+
+    def _read_quotas(self) -> None:
+        """Add the time in which CPU quotas stopped the cgroups of this process to the counters.
+
+        The added time is an upper bound. In each period a cgroup runs until its quota is used up.
+        The kernel adds up the stopped times of all processors of the cgroup. So the cgroup was
+        stopped for at most the sum, and for at most the duration of all throttled periods.
+        """
+        for folder, (share_us, period_us) in host.cpu_quotas(self.root).items():
+            with contextlib.suppress(OSError, ValueError):
+                lines = (folder / "cpu.stat").read_text().splitlines()
+                counts = {name: int(count) for name, count in map(str.split, lines)}
+                stopped_ns = counts.get("throttled_time", 1000 * counts.get("throttled_usec", 0))
+                totals_s = counts.get("nr_throttled", 0) * period_us / 1e6, stopped_ns / 1e9
+                last_totals_s = self._quota_totals_s.get((folder, period_us), totals_s)
+                self._quota_totals_s[folder, period_us] = totals_s
+                name = f"{CPU_QUOTA} of {share_us / period_us:.4g}"
+                gained_s = min(map(operator.sub, totals_s, last_totals_s))
+                self._counters["throttled_s"][name] += max(0.0, gained_s)
 
     def _read_gpus(self, nvml: Any) -> None:
         """Store the present counters of all GPUs in this reader, in `_counters`.
@@ -167,11 +196,11 @@ class HealthReader:
         is the module ``tpumonitoring`` of libtpu, and `seconds` the time since the last reading. A
         chip with a throttle score above 0 counts as throttled for all of this time.
         """
-        supported = monitor.list_supported_metrics()
+        supported = set(monitor.list_supported_metrics())
         for metric, (kind, counter) in _TPU_METRICS.items():
             rows = monitor.get_metric(metric).data() if metric in supported else ()
             for index, row in enumerate(rows):
-                label, _, value = row.rpartition(":")
+                label, _, value = str(row).rpartition(":")
                 name = f"{label.strip() or f'tpu {index}'} {counter}"
                 if kind == "throttled_s":
                     self._counters[kind][name] += seconds if float(value) > 0 else 0.0
