@@ -321,9 +321,9 @@ class HostMemoryGuard:
 
     def _reusable_bytes(self, memory_need: MemoryNeed) -> int:
         """Return the bytes that earlier cases left allocated, and that a case can use again."""
-        return (
-            max(0, resident_bytes() - self.initial_bytes) if memory_need.reuses_kept_memory else 0
-        )
+        if not memory_need.reuses_kept_memory:
+            return 0
+        return max(0, resident_bytes() - self.initial_bytes)
 
 
 def shared_gpu_variables(member: GroupMember, environment: Mapping[str, str]) -> dict[str, str]:

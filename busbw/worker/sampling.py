@@ -161,11 +161,11 @@ class Sampler:
         if self._begun_s is None:
             self._begun_s = self.now_s()
         with self.phases.enter("sampling"):
-            self._chain_times_s.append(
-                (0.0, self.time_chain(1))
-                if self._times_single_calls
-                else self.time_short_and_long_chain(self.iterations)
-            )
+            if self._times_single_calls:
+                times_s = 0.0, self.time_chain(1)
+            else:
+                times_s = self.time_short_and_long_chain(self.iterations)
+            self._chain_times_s.append(times_s)
         self._spent_s = slowest_process_time_s(self.all_gather, self.now_s() - self._begun_s)
         can_lengthen = not (self._times_single_calls or self._is_lengthened)
         if (

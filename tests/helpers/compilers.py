@@ -86,7 +86,7 @@ import jax
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.backends.jax import collective as forms
 from tests.helpers import build
-forms.lowerings.run_collective = eval("lambda case, axes, values: " + collective)
+forms.lowerings.all_reduce = eval("lambda case, axes, values: " + collective)
 case = build.case(ranks=8, mesh=mesh, payload_bytes=2**20, protocol="device/chain2")
 try:
     request = {"case": case, "topology": compilers.parse_topology(topology), "cache": ""}

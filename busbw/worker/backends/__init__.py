@@ -43,7 +43,7 @@ def load_module(framework: str, name: str) -> ModuleType | None:
     """Import a module in the folder of a framework's back end, and return the module.
 
     `framework` is the name of the framework, and `name` the name of the module inside the folder,
-    such as ``lowerings.all_reduce``. Returns None if the back end has no such module.
+    such as ``versions``. Returns None if the back end has no such module.
     """
     if importlib.util.find_spec(f"{__name__}.{framework}.{name}") is None:
         return None

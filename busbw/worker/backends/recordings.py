@@ -115,7 +115,9 @@ def timed_collectives(
     collectives = []
     for event in sorted(events, key=lambda event: event.start_ps):
         work = _DEVICE_LINE_PATTERN.fullmatch(f"{event.plane[:80]} {event.line[:80]}")
-        device = str((work["tpu"] or work["gpu"]) if work else event.stats.get("device_ordinal"))
+        device = str(event.stats.get("device_ordinal"))
+        if work:
+            device = work["tpu"] or work["gpu"]
         name = event.name.partition(" = ")[0].lstrip("%").removesuffix(".in_megacore_fusion")
         begin = begin_of.get(name)
         if end_by_begin is None and "-start" not in name:
@@ -128,20 +130,24 @@ def timed_collectives(
         begun[device, name] = event
         begin_event = begun.pop((device, begin), None)
         if begin_event is not None and begin is not None and device.isdecimal():
-            times = [(boundary.start_ps, boundary.duration_ps) for boundary in (begin_event, event)]
-            if all(
-                key in boundary.stats
-                for boundary in (begin_event, event)
-                for key in DEVICE_TIME_STATS
-            ):
-                times = [
-                    tuple(map(boundary.stats.__getitem__, DEVICE_TIME_STATS))
-                    for boundary in (begin_event, event)
-                ]
-            (begin_ps, _), (end_ps, lasted_ps) = times
-            times_s = begin_ps * _PS, (end_ps + lasted_ps - begin_ps) * _PS
+            times_s = _begin_and_duration_s(begin_event, event)
             collectives.append((TimedCollective(int(device), begin, *times_s), begin_event))
     return collectives
+
+
+def _begin_and_duration_s(
+    begin_event: ProfileEvent, end_event: ProfileEvent
+) -> tuple[float, float]:
+    """Return the begin and the duration of a collective in seconds, given its two events.
+
+    The times are by the device's own clock if both events have such times.
+    """
+    begin_ps, end_ps = begin_event.start_ps, end_event.start_ps + end_event.duration_ps
+    if begin_event.stats.keys() & end_event.stats.keys() >= set(DEVICE_TIME_STATS):
+        offset, duration = DEVICE_TIME_STATS
+        begin_ps = begin_event.stats[offset]
+        end_ps = end_event.stats[offset] + end_event.stats[duration]
+    return begin_ps * _PS, (end_ps - begin_ps) * _PS
 
 
 def tensorflow_collective_runs(events: Iterable[ProfileEvent]) -> Iterator[ProfileEvent]:

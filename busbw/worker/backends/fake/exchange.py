@@ -35,11 +35,10 @@ class FakeAllGather:
         authkey = " ".join(member.addresses).encode()
         # The first process has a connection to each other process, in the order of their indices.
         # Any other process has a single connection, to the first process.
-        self._connections = (
-            [_connect_to_first(address, authkey, member.index)]
-            if member.index
-            else _accept_connections(address, authkey, member.process_count)
-        )
+        if member.index:
+            self._connections = [_connect_to_first(address, authkey, member.index)]
+        else:
+            self._connections = _accept_connections(address, authkey, member.process_count)
         self._index = member.index
 
     def __call__(self, values: Sequence[float]) -> list[list[float]]:

@@ -31,6 +31,7 @@ from busbw.model.case import Case
 from busbw.model.machine import axis_names
 from busbw.model.words import MIB, Clock, DeviceClass, Placement
 
+from ..base import unavailable
 from ..values import ExactValues
 from . import lowerings, versions
 from .injection import run_busy_loop
@@ -113,12 +114,18 @@ def choose_uncompiled_program(
         is_virtual: whether the devices are parts of a CPU.
         has_delay: whether a busy loop, the injected delay, follows each collective.
 
+    Raises:
+        MeasuringError: UNAVAILABLE if `lowerings` has no function with the collective's name.
+
     """
     element_bytes = jnp.dtype(case.dtype).itemsize
     collective = COLLECTIVES[case.collective]
     inputs = collective.input_bytes(case.payload_bytes, case.group_size) // element_bytes
     outputs = collective.output_bytes(case.payload_bytes, case.group_size) // element_bytes
-    operation = partial(lowerings.run_collective, case, axes)
+    lowering = getattr(lowerings, case.collective, None)
+    if lowering is None:
+        raise unavailable(f"JAX has no {case.collective} here")
+    operation = partial(lowering, case, axes)
     in_place = case.placement == Placement.IN_PLACE.value
     if case.clock is Clock.DISPATCH:
         single = partial(_run_once, operation)
@@ -155,11 +162,9 @@ def _run_between_buffers(
 
     `index_in_turn` is the index of the collective in its turn of the loop. Returns both buffers.
     """
-    return (
-        (first_buffer, operation(first_buffer))
-        if index_in_turn % 2 == 0
-        else (operation(second_buffer), second_buffer)
-    )
+    if index_in_turn % 2 == 0:
+        return first_buffer, operation(first_buffer)
+    return operation(second_buffer), second_buffer
 
 
 def _run_in_place(operation: _Operation, _: int, values: Any) -> tuple[Any, ...]:

@@ -83,13 +83,11 @@ class JaxProgram(ChainProgram):
         self.iterations_per_turn = max(1, uncompiled.iterations_per_turn)
         self.max_iterations = self.max_chain_iterations(max_exact)
         self._shapes = uncompiled.buffer_shapes(case, mesh)
-        self._write_start = (
-            None if is_virtual else _compile_start_program(case, mesh, uncompiled, values)
-        )
-        has_device_check = not is_virtual and values_type is ExactValues
-        self._ranks_with_right_result = (
-            _compile_device_check(case, mesh, values) if has_device_check else None
-        )
+        self._write_start = self._ranks_with_right_result = None
+        if not is_virtual:
+            self._write_start = _compile_start_program(case, mesh, uncompiled, values)
+        if not is_virtual and values_type is ExactValues:
+            self._ranks_with_right_result = _compile_device_check(case, mesh, values)
         self._peak_before_bytes = self._highest_peak_bytes()
         self._replicated = NamedSharding(mesh, REPLICATED)
         begun_s = time.perf_counter()

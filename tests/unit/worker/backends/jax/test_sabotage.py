@@ -69,7 +69,7 @@ SABOTAGES = {
     "without the collective": Sabotage(
         code="""
             from busbw.worker.backends.jax import collective as forms
-            put(forms.lowerings, "run_collective", lambda case, axes, values: values + values)
+            put(forms.lowerings, "all_reduce", lambda case, axes, values: values + values)
             """,
     ),
     "half the ranks": Sabotage(
@@ -79,7 +79,7 @@ SABOTAGES = {
             halves = [[0, 1], [2, 3]]
             whole = jax.shard_map
             put(jax, "shard_map", lambda *args, **options: whole(*args, check_vma=False, **options))
-            put(forms.lowerings, "run_collective", lambda case, axes, values: jax.lax.psum(
+            put(forms.lowerings, "all_reduce", lambda case, axes, values: jax.lax.psum(
                 values, axes, axis_index_groups=halves))
             """,
     ),
@@ -89,18 +89,17 @@ SABOTAGES = {
         case=PERMUTE,
         code="""
             import jax
-            from busbw.worker.backends.jax.lowerings import permute
+            from busbw.worker.backends.jax import lowerings
             pairs = [(i, (i - 1) % 4) for i in range(4)]
-            put(permute, "run_collective", lambda case, axes, values: jax.lax.ppermute(
+            put(lowerings, "permute", lambda case, axes, values: jax.lax.ppermute(
                 values, axes, pairs))
             """,
     ),
     "maximum for sum": Sabotage(
         code="""
             import jax
-            from busbw.worker.backends.jax import versions
-            from busbw.worker.backends.jax.lowerings import all_reduce
-            put(all_reduce, "run_collective", lambda case, axes, values: versions.type_as_varying(
+            from busbw.worker.backends.jax import lowerings, versions
+            put(lowerings, "all_reduce", lambda case, axes, values: versions.type_as_varying(
                 jax.lax.pmax(values, axes), axes))
             """,
     ),
@@ -195,8 +194,8 @@ SABOTAGES = {
         code="""
             import jax
             from busbw.worker.backends.jax import collective as forms
-            right = forms.lowerings.run_collective
-            put(forms.lowerings, "run_collective", lambda case, axes, values: jax.lax.cond(
+            right = forms.lowerings.all_reduce
+            put(forms.lowerings, "all_reduce", lambda case, axes, values: jax.lax.cond(
                 values[0] < 0, lambda v: v + v, lambda v: right(case, axes, v), values))
             """,
     ),
