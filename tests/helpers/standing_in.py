@@ -21,7 +21,7 @@ os.environ["BUSBW_FAKE"] = os.environ.get("BUSBW_FAKE_" + name, "{}")
 
 from busbw.worker import backends
 from busbw.worker.__main__ import main
-from busbw.worker.backends.fake.backend import FakeBackend
+from busbw.worker.backends.fake import FakeBackend
 
 
 class StandIn(FakeBackend):

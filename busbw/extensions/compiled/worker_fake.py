@@ -32,7 +32,7 @@ from busbw.model.machine import DeviceSet
 from busbw.model.words import Clock, DeviceClass
 from busbw.worker import process
 from busbw.worker.backends.base import unavailable
-from busbw.worker.backends.fake.backend import cause_fault
+from busbw.worker.backends.fake import cause_fault
 
 from .worker import RELEASE_VARIABLE, Compiler, LoweredProgram, OptimizedProgram, Topology
 

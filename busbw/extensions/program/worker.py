@@ -24,7 +24,7 @@ from busbw.model.field_types import MAX_PAYLOAD_BYTES
 from busbw.model.machine import LETTER_AXES
 from busbw.model.words import FailureKind
 from busbw.worker.backends.base import MeasuringError, unavailable
-from busbw.worker.backends.fake.backend import FakeBackend
+from busbw.worker.backends.fake import FakeBackend
 from busbw.worker.backends.hlo.module import (
     Instruction,
     Module,

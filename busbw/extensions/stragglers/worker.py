@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from busbw.model.field_types import Seconds
-from busbw.worker.backends.fake.backend import cause_fault
+from busbw.worker.backends.fake import cause_fault
 from busbw.worker.serve import request_value
 
 # The times of the chips of one process, and of the links to these chips: the seconds of each round,

@@ -148,7 +148,7 @@ def test_a_case_whose_worker_dies_or_hangs_fails_with_the_end_of_the_worker_log(
     assert ran.outcomes["16K"] == "NO_BASELINE"
     for event in events:
         assert f"the script says {event}\n" in ran.text
-    assert 'fake/backend.py", line' in ran.case("8K")["failure"]["log"]
+    assert 'fake/__init__.py", line' in ran.case("8K")["failure"]["log"]
     assert "SIGSEGV" in ran.text
     assert "exit code 3" in ran.text
 
