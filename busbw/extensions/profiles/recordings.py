@@ -23,6 +23,7 @@ from busbw.worker.backends.hlo import module as hlo
 from busbw.worker.backends.recordings import (
     DEVICE_TIME_STATS,
     ProfileEvent,
+    events_of_profile_data,
     tensorflow_collective_runs,
     timed_collectives,
 )
@@ -124,14 +125,12 @@ def _events_of_xplane(content: bytes) -> list[ProfileEvent]:
     """
     from jax.profiler import ProfileData
 
-    from busbw.worker.backends.jax.profile import events_of
-
     # jaxlib 0.12 makes types of which Python 3.12 warns, and ends the process if that is an error.
     with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
         recording = ProfileData.from_serialized_xspace(content)
         return [
             *(ProfileEvent(plane.name, "", "", 0, 0, {}) for plane in recording.planes),
-            *events_of(recording),
+            *events_of_profile_data(recording),
         ]
 
 

@@ -1,5 +1,8 @@
 """Finds the collectives in a recording of the framework's profiler by the names of instructions.
 
+Both frameworks write recordings in XProf's format (`*.xplane.pb`). JAX has a reader of its own, and
+TensorFlow's wheel has the protobuf classes. This module imports neither.
+
 The names come from the compiled program of this process, so that no event is guessed. A recording
 has planes (each is a device or a host), a plane has lines (each is a queue or a thread), and a line
 has events. An event has stats, which are named values. Profilers show an instruction as follows:
@@ -61,6 +64,58 @@ class ProfileEvent(NamedTuple):
     start_ps: float
     duration_ps: float
     stats: Mapping[str, Any]
+
+
+def events_of_profile_data(recording: Any) -> list[ProfileEvent]:
+    """Return the events of a recording that JAX reads, from all lines of all its planes.
+
+    `recording` is a `jax.profiler.ProfileData`.
+    """
+    return [
+        ProfileEvent(
+            plane=plane.name,
+            line=line.name,
+            name=event.name,
+            start_ps=round(event.start_ns * 1000),
+            duration_ps=round(event.duration_ns * 1000),
+            stats=dict(event.stats),
+        )
+        for plane in recording.planes
+        for line in plane.lines
+        for event in line.events
+    ]
+
+
+def events_of_xspace(recording: Any) -> Iterator[ProfileEvent]:
+    """Yield the events of a recording that protobuf reads, from all lines of all its planes.
+
+    `recording` is an `XSpace`, a protobuf class in TensorFlow's wheel.
+    """
+    for plane in recording.planes:
+        names = {key: metadata.name for key, metadata in plane.stat_metadata.items()}
+        for line in plane.lines:
+            for event in line.events:
+                yield ProfileEvent(
+                    plane=plane.name,
+                    line=line.display_name or line.name,
+                    name=plane.event_metadata[event.metadata_id].name,
+                    start_ps=line.timestamp_ns * 1000 + event.offset_ps,
+                    duration_ps=event.duration_ps,
+                    stats={
+                        names[stat.metadata_id]: _stat_value(stat, names) for stat in event.stats
+                    },
+                )
+
+
+def _stat_value(stat: Any, names: Mapping[int, str]) -> Any:
+    """Return the value of a stat, which is a named value of an event.
+
+    `names` maps the ids of names to names. The value is such a name if the stat refers to an id.
+    """
+    kind = stat.WhichOneof("value")
+    if kind == "ref_value":
+        return names[stat.ref_value]
+    return getattr(stat, kind)
 
 
 def map_begin_to_end(module: Module) -> dict[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -33,8 +33,9 @@ from busbw.model.machine import (
 from busbw.model.words import Clock, DeviceClass, Placement
 from busbw.worker import host, process
 
-from ..base import RecordingReader, unavailable
+from ..base import RecordingReader, TimedCollective, unavailable
 from ..framework import FrameworkBackend, package_versions, usable_clocks
+from ..recordings import events_of_profile_data, timed_collectives
 from ..values import ExactValues
 from . import versions
 from .collective import REPLICATED
@@ -94,7 +95,9 @@ class JaxBackend(FrameworkBackend):
         collective = COLLECTIVES[case.collective]
         inputs = collective.input_bytes(case.payload_bytes, case.group_size)
         outputs = collective.output_bytes(case.payload_bytes, case.group_size)
-        temporary = 0 if collective.is_copy_free_on_cpus else 2 * case.payload_bytes
+        temporary = 0
+        if not collective.is_copy_free_on_cpus:
+            temporary = 2 * case.payload_bytes
         if case.clock is Clock.DISPATCH and case.placement == Placement.OUT_OF_PLACE.value:
             # The result of the previous call is released only after the next result exists.
             temporary += outputs
@@ -128,10 +131,22 @@ class JaxBackend(FrameworkBackend):
 
     @contextlib.contextmanager
     def record_profile(self, folder: Path) -> Iterator[RecordingReader]:
-        from . import profile
-
         with versions.run_profiler(folder, self.device):
-            yield partial(profile.read_collectives, folder)
+            yield partial(read_collectives, folder)
+
+
+def read_collectives(folder: Path, end_by_begin: Mapping[str, str]) -> list[TimedCollective]:
+    """Return the collectives in the recordings of JAX's profiler below `folder`.
+
+    `end_by_begin` maps the name of the instruction that begins a collective to the name of the
+    instruction that ends the collective, as `Program.end_by_begin_instruction` does.
+    """
+    events = [
+        event
+        for path in folder.rglob("*.xplane.pb")
+        for event in events_of_profile_data(jax.profiler.ProfileData.from_file(str(path)))
+    ]
+    return [collective for collective, _ in timed_collectives(events, end_by_begin)]
 
 
 def describe_devices(
@@ -151,7 +166,8 @@ def describe_devices(
 
     """
     is_virtual = device is DeviceClass.CPU
-    processes = jax.process_count() if processes is None else processes
+    if processes is None:
+        processes = jax.process_count()
     return DeviceSet(
         device=device,
         device_kind=host.cpu_model() if is_virtual else devices[0].device_kind,

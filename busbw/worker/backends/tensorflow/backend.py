@@ -9,7 +9,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,15 @@ from busbw.model.machine import DEFAULT_VIRTUAL_RANKS, DeviceSet, GroupMember
 from busbw.model.words import DeviceClass, Placement
 from busbw.worker import host, process
 
-from ..base import MeasuringError, RecordingReader, first_line, unavailable
+from ..base import MeasuringError, RecordingReader, TimedCollective, first_line, unavailable
 from ..framework import FrameworkBackend, package_versions, usable_clocks
+from ..hlo import module as hlo
+from ..recordings import (
+    events_of_xspace,
+    map_begin_to_end,
+    tensorflow_collective_runs,
+    timed_collectives,
+)
 from ..values import ExactValues
 from .program import TensorflowProgram, make_strategy
 
@@ -86,7 +93,9 @@ class TensorflowBackend(FrameworkBackend):
             raise unavailable("TensorFlow reaches TPUs in one process only")
         names = _logical_device_names(device)
         is_virtual = device is DeviceClass.CPU
-        strategies = _STRATEGIES[device] if self._processes == 1 else _STRATEGIES[device][:1]
+        strategies = _STRATEGIES[device]
+        if self._processes > 1:
+            strategies = strategies[:1]
         return DeviceSet(
             device=device,
             device_kind=_device_kind(device),
@@ -126,13 +135,11 @@ class TensorflowBackend(FrameworkBackend):
 
     @contextlib.contextmanager
     def record_profile(self, folder: Path) -> Iterator[RecordingReader]:
-        from . import profile
-
         # With calls of Python, most events would be such calls.
         options = tf.profiler.experimental.ProfilerOptions(python_tracer_level=0)
         tf.profiler.experimental.start(str(folder), options=options)
         try:
-            yield partial(profile.read_collectives, folder)
+            yield partial(_read_collectives, folder)
             # TensorFlow writes the end of an event later than it returns the result. An event
             # without an end is not recorded.
             time.sleep(_EVENT_END_WAIT_S)
@@ -160,6 +167,35 @@ class TensorflowBackend(FrameworkBackend):
                 raise unavailable(f"{case.ranks} ranks requested, {len(names)} devices")
             self._strategies[case.strategy] = make_strategy(case.strategy, names[: case.ranks])
         return self._strategies[case.strategy]
+
+
+def _read_collectives(folder: Path, end_by_begin_node: Mapping[str, str]) -> list[TimedCollective]:
+    """Return the collectives in the recordings of TensorFlow's profiler below `folder`.
+
+    `end_by_begin_node` maps the name of each node of the graph that reduces to the same name, in
+    the order of the devices of this process. TensorFlow does not show the program of a TPU. For a
+    TPU the instructions are read from the recording, in which the name of an event is the
+    instruction's whole text.
+    """
+    # Most sessions record nothing, and need no protobuf classes.
+    from tensorflow.tsl.profiler.protobuf.xplane_pb2 import XSpace
+
+    events = [
+        event
+        for path in folder.rglob("*.xplane.pb")
+        for event in events_of_xspace(XSpace.FromString(path.read_bytes()))
+    ]
+    texts = {event.name for event in events if " = " in event.name}
+    module = hlo.read_module("\n".join(["recorded {", *texts, "}"]))
+    end_by_begin = {**map_begin_to_end(module), **end_by_begin_node}
+    nodes, runs = list(end_by_begin_node), []
+    for event in tensorflow_collective_runs(events):
+        node = event.name.rpartition(":")[0]
+        if node in end_by_begin_node:
+            stats = {"device_ordinal": nodes.index(node)}
+            runs.append(event._replace(name=node, stats=stats))
+    timed = timed_collectives([*events, *runs], end_by_begin)
+    return [collective for collective, _ in timed]
 
 
 def _measures_gpus(device: DeviceClass | None) -> bool:

@@ -76,24 +76,24 @@ from functools import partial
 from types import SimpleNamespace
 from busbw.model.words import DeviceClass
 from busbw.extensions.stragglers import worker_jax
-from busbw.worker.backends.jax import profile, versions
+from busbw.worker.backends.jax import backend, versions
 
 jax.config.update("jax_num_cpu_devices", 4)
 
 @contextlib.contextmanager
 def record_profile(folder):
     with versions.run_profiler(folder, DeviceClass.CPU):
-        yield partial(profile.read_collectives, folder)
+        yield partial(backend.read_collectives, folder)
 
 # Only the links of TPUs are timed.
 for device in (DeviceClass.CPU, DeviceClass.TPU):
-    backend = SimpleNamespace(
+    stand_in = SimpleNamespace(
         devices=lambda: jax.devices("cpu"), device=device, record_profile=record_profile
     )
     request = {"rounds": 5, "payload_bytes": 4096}
-    chips = worker_jax.measure_chips(SimpleNamespace(backend=backend), request)
+    chips = worker_jax.measure_chips(SimpleNamespace(backend=stand_in), request)
     print(json.dumps(chips))
-print(json.dumps(worker_jax.measure_directions(SimpleNamespace(backend=backend), request)))
+print(json.dumps(worker_jax.measure_directions(SimpleNamespace(backend=stand_in), request)))
 """
 
 
