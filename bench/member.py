@@ -19,7 +19,7 @@ from busbw.frameworks import FRAMEWORKS
 from busbw.model.case import Case, CaseSpec
 from busbw.model.machine import GroupMember
 from busbw.model.words import MIB, DeviceClass, parse_payload, payload_text
-from busbw.worker import host, process
+from busbw.worker import __main__, host
 from busbw.worker.backends.base import Backend, MeasuringError
 
 from . import fidelity
@@ -43,7 +43,7 @@ class OpenBackend:
     ) -> None:
         for name, value in FRAMEWORKS[framework].environment.items():
             os.environ.setdefault(name, value)
-        process.set_framework_variables(device)
+        __main__.set_framework_variables(device)
         if member is not None:
             os.environ.update(host.shared_gpu_variables(member, os.environ))
         from busbw.worker.backends import load
@@ -179,7 +179,7 @@ _TASKS: Mapping[str, Callable[[OpenBackend, Mapping[str, Any]], dict[str, Any]]]
 
 def main(text: str) -> None:
     request = json.loads(text)
-    process.end_with_parent(request["parent"])
+    __main__.end_with_parent(request["parent"])
     member = request.get("member")
     member = wire.from_json(GroupMember, member, "member") if member else None
     open_backend = OpenBackend(

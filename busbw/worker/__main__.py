@@ -1,16 +1,33 @@
 """The entry point of a worker: the driver runs this module in a process of its own.
 
-The module prepares the process before a framework is imported, because frameworks read the
-environment variables when they start.
+The module prepares the process before a framework is imported: its environment variables, which
+frameworks read when they start, and its signals. A setting that affects times or limits of memory
+is a part of the protocol, so that times with different settings are never compared. If the driver,
+which is the parent, ends, the kernel ends the worker. A thread of Python could not end the worker,
+because a framework can hold Python's interpreter lock for minutes.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
+import faulthandler
 import gc
 import os
+import signal
 import sys
+from pathlib import Path
 from typing import TextIO
+
+from busbw.model.words import DeviceClass
+
+# These variables limit numpy's BLAS library to a single thread. After each matrix product, other
+# threads would keep the cores of the ranks busy for tens of milliseconds. After busbw had checked
+# the values of a training step, the next steps took up to twice as long (observed).
+_BLAS_THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+
+# The operation of prctl(2) that chooses the signal of a process whose parent ends.
+_PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
@@ -18,17 +35,54 @@ def main() -> None:
     # Imported modules never become garbage, and collecting garbage would take a sixth of the time
     # to import TensorFlow. `_serve` enables the collector again.
     gc.disable()
-    from busbw.worker import process
-
     options = _parser().parse_args()
-    process.end_with_parent(options.parent)
-    process.set_framework_variables(options.device)
-    process.prepare_for_failures(options.device)
+    end_with_parent(options.parent)
+    set_framework_variables(options.device)
+    _prepare_for_failures(options.device)
     # The channel carries JSON, which is UTF-8 in every locale.
     requests = os.fdopen(options.socket, "r", encoding="utf-8")
     replies = os.fdopen(os.dup(options.socket), "w", encoding="utf-8")
     with requests, replies:
         _serve(options, requests, replies)
+
+
+def end_with_parent(parent_pid: int) -> None:
+    """Have the kernel kill this process when its parent process ends, for whatever reason.
+
+    `parent_pid` is the process id of the parent. If the parent has ended already, end this process
+    now.
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent_pid:
+        os._exit(1)
+
+
+def set_framework_variables(device: DeviceClass | None) -> None:
+    """Set this process's environment variables that frameworks read when they start.
+
+    `device` is the class of device to measure, None for any class. If it is the CPU, frameworks do
+    not see the GPUs.
+    """
+    os.environ.update(dict.fromkeys(_BLAS_THREAD_VARIABLES, "1"))
+    if device is DeviceClass.CPU:
+        os.environ["JAX_PLATFORMS"] = "cpu"
+        os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+
+
+def _prepare_for_failures(device: DeviceClass | None) -> None:
+    """Set what this worker process does if it hangs, or if the host's memory runs out.
+
+    On SIGUSR1, which the driver sends to a worker that hangs, the process prints the stacks of all
+    threads to stderr. The process ignores Ctrl-C (SIGINT), because only the driver handles Ctrl-C.
+    `device` is the class of device to measure. On the CPU, the kernel kills this process before
+    other processes if memory runs out. Cases on other devices take little memory of the host.
+    """
+    score = Path("/proc/self/oom_score_adj")
+    if device is DeviceClass.CPU and score.exists():
+        score.write_text("1000")
+    faulthandler.enable()
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _serve(options: argparse.Namespace, requests: TextIO, replies: TextIO) -> None:
@@ -66,7 +120,6 @@ def _parser() -> argparse.ArgumentParser:
     from busbw import wire
     from busbw.model.launch import LaunchId
     from busbw.model.machine import GroupMember
-    from busbw.model.words import DeviceClass
 
     parser = argparse.ArgumentParser(prog="busbw.worker")
     parser.add_argument("--framework", required=True)

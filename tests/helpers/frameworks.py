@@ -32,7 +32,7 @@ from busbw.model.launch import Failure, Injection, Measurement, MeasurementPlan,
 from busbw.model.machine import EnvironmentKey, Probe
 from busbw.model.variables import with_huge_pages
 from busbw.model.words import DeviceClass, FailureKind
-from busbw.worker import process
+from busbw.worker.__main__ import set_framework_variables
 from tests.helpers import build
 
 # Long enough for a chain to be told from an empty call on a machine that stalls.
@@ -83,7 +83,7 @@ def prepare(
     """Make of this process what a worker is before it imports `framework`."""
     for name, value in (variables or FRAMEWORKS[framework].environment).items():
         os.environ.setdefault(name, value)
-    process.set_framework_variables(device)
+    set_framework_variables(device)
 
 
 def run_script(

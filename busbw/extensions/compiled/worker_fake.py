@@ -30,8 +30,7 @@ from busbw.extensions.program.worker import compile_error
 from busbw.model.case import Case
 from busbw.model.machine import DeviceSet
 from busbw.model.words import Clock, DeviceClass
-from busbw.worker import process
-from busbw.worker.backends.base import unavailable
+from busbw.worker.backends.base import recorded_variables, unavailable
 from busbw.worker.backends.fake import cause_fault
 
 from .worker import RELEASE_VARIABLE, Compiler, LoweredProgram, OptimizedProgram, Topology
@@ -59,7 +58,7 @@ def describe_compiler(topology: Topology) -> Compiler:
         release=release,
         build=f"build of {release}",
         versions={"fake": release.split()[-1]},
-        flags=process.recorded_variables(),
+        flags=recorded_variables(),
         devices=DeviceSet(
             device=topology.device,
             device_kind=topology.device_kind,

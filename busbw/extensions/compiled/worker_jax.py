@@ -20,8 +20,12 @@ from busbw.extensions.program import worker_jax as program_jax
 from busbw.extensions.program.worker import compile_error, mesh_in_stablehlo
 from busbw.model.case import Case
 from busbw.model.words import DeviceClass, FailureKind
-from busbw.worker import process
-from busbw.worker.backends.base import MeasuringError, first_line, unavailable
+from busbw.worker.backends.base import (
+    MeasuringError,
+    first_line,
+    recorded_variables,
+    unavailable,
+)
 from busbw.worker.backends.framework import package_versions
 from busbw.worker.backends.jax import collective
 from busbw.worker.backends.jax.backend import describe_devices, jax_package_versions, make_mesh
@@ -48,7 +52,7 @@ def describe_compiler(topology: Topology) -> Compiler:
         release=release,
         build=devices[0].client.platform_version,
         versions=jax_package_versions(),
-        flags=process.recorded_variables(),
+        flags=recorded_variables(),
         devices=describe_devices(topology.device, devices, processes=topology.hosts),
     )
 

@@ -6,6 +6,7 @@ raises a MeasuringError instead.
 
 from __future__ import annotations
 
+import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -15,11 +16,11 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
+from busbw.model import variables
 from busbw.model.case import Case
 from busbw.model.launch import Failure, Injection, LaunchId, Proof
 from busbw.model.machine import EnvironmentKey, Probe
 from busbw.model.words import FailureKind, OutOfMemoryDetection
-from busbw.worker import process
 
 # A function that exchanges values between the processes of a group. Each process passes the same
 # number of values, and gets the values of each process, in the order of the processes' indices.
@@ -110,7 +111,7 @@ class MeasuringError(Exception):
 
     def to_failure(self, launch: LaunchId) -> Failure:
         """Return this error as a Failure of the launch with the id `launch`, without secrets."""
-        return replace(self._failure, launch=launch, message=process.remove_secrets(str(self)))
+        return replace(self._failure, launch=launch, message=remove_secrets(str(self)))
 
 
 # Each of these functions makes a MeasuringError of its kind from a message.
@@ -118,6 +119,19 @@ unavailable = partial(MeasuringError, FailureKind.UNAVAILABLE)
 wrong_world = partial(MeasuringError, FailureKind.WRONG_WORLD)
 not_a_collective = partial(MeasuringError, FailureKind.NOT_A_COLLECTIVE)
 wrong_result = partial(MeasuringError, FailureKind.WRONG_RESULT)
+
+
+def remove_secrets(text: str) -> str:
+    """Return `text` without secrets and home directories, so that the text can be published."""
+    return variables.without_secrets(text, os.environ, os.path.expanduser("~"))
+
+
+def recorded_variables() -> dict[str, str]:
+    """Return the environment variables that busbw records with its results, by name.
+
+    Secrets and home directories are removed from the values.
+    """
+    return variables.recorded_variables(os.environ, os.path.expanduser("~"))
 
 
 def first_line(error: BaseException) -> str:

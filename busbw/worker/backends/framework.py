@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib.metadata
+import os
 import platform
 import re
 import struct
@@ -19,11 +20,12 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, final
 
+from busbw.model import variables
 from busbw.model.case import Case
 from busbw.model.launch import Injection
 from busbw.model.machine import DeviceSet, EnvironmentKey, GroupMember, Probe
 from busbw.model.words import Clock, DeviceClass
-from busbw.worker import host, process
+from busbw.worker import host
 
 from .base import (
     AllGather,
@@ -31,6 +33,8 @@ from .base import (
     MemoryNeed,
     Program,
     first_line,
+    recorded_variables,
+    remove_secrets,
     single_process_gather,
     unavailable,
     wrong_result,
@@ -200,14 +204,14 @@ class FrameworkBackend(Backend):
             try:
                 device_sets.append(self._describe_devices(device))
             except self.missing_device_errors as error:
-                missing[device.value] = process.remove_secrets(first_line(error))
+                missing[device.value] = remove_secrets(first_line(error))
         return Probe(
             framework=self.name,
             framework_path=self.framework_path,
             devices=tuple(device_sets),
             reason_by_missing_device=missing,
             versions=self.versions,
-            flags={**process.recorded_variables(), **host.cpu_quota_flags()},
+            flags={**recorded_variables(), **host.cpu_quota_flags()},
             process_hosts=(host.host_name(),),
         )
 
@@ -298,6 +302,14 @@ def usable_clocks(device: DeviceClass, *, has_readable_profiler: bool) -> tuple[
     host_clocks = (Clock.HOST, Clock.DISPATCH)
     device_clocks = (Clock.DEVICE,) if has_readable_profiler else ()
     return host_clocks + device_clocks if device is DeviceClass.CPU else device_clocks + host_clocks
+
+
+def cpu_allocator_setting() -> str:
+    """Return the word that protocols have for how this process allocates memory of the host.
+
+    The word is ``hugepages`` if the C library's allocator uses huge pages, otherwise ``malloc``.
+    """
+    return "hugepages" if variables.has_huge_pages(os.environ) else "malloc"
 
 
 def package_versions(*names: str, **versions: str) -> dict[str, str]:

@@ -48,7 +48,7 @@ from busbw.model.case import Case
 from busbw.model.launch import Injection, LaunchId, Proof
 from busbw.model.machine import DEFAULT_VIRTUAL_RANKS, DeviceSet, EnvironmentKey, GroupMember, Probe
 from busbw.model.words import Clock, DeviceClass, FailureKind
-from busbw.worker import host, process
+from busbw.worker import host
 
 from ..base import (
     AllGather,
@@ -58,6 +58,7 @@ from ..base import (
     Program,
     RecordingReader,
     TimedCollective,
+    recorded_variables,
     single_process_gather,
 )
 
@@ -160,7 +161,7 @@ class FakeBackend(Backend):
             if self._device is None
             else {self._device.value: "not in the script"},
             versions=self.versions,
-            flags=process.recorded_variables(),
+            flags=recorded_variables(),
             process_hosts=(host.host_name(),),
         )
 

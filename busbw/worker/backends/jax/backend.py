@@ -31,10 +31,15 @@ from busbw.model.machine import (
     count_device_groups,
 )
 from busbw.model.words import Clock, DeviceClass, Placement
-from busbw.worker import host, process
+from busbw.worker import host
 
 from ..base import RecordingReader, TimedCollective, unavailable
-from ..framework import FrameworkBackend, package_versions, usable_clocks
+from ..framework import (
+    FrameworkBackend,
+    cpu_allocator_setting,
+    package_versions,
+    usable_clocks,
+)
 from ..recordings import events_of_profile_data, timed_collectives
 from ..values import ExactValues
 from . import versions
@@ -241,7 +246,7 @@ def _allocator_setting(device: DeviceClass) -> str:
     On accelerators, ``preallocated`` if JAX takes most memory at its start, otherwise ``grown``.
     """
     if device is DeviceClass.CPU:
-        return process.allocator_setting()
+        return cpu_allocator_setting()
     is_preallocated = os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE") != "false"
     return "preallocated" if is_preallocated else "grown"
 

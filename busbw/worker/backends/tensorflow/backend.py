@@ -20,10 +20,15 @@ from busbw.model.case import Case
 from busbw.model.launch import Injection
 from busbw.model.machine import DEFAULT_VIRTUAL_RANKS, DeviceSet, GroupMember
 from busbw.model.words import DeviceClass, Placement
-from busbw.worker import host, process
+from busbw.worker import host
 
 from ..base import MeasuringError, RecordingReader, TimedCollective, first_line, unavailable
-from ..framework import FrameworkBackend, package_versions, usable_clocks
+from ..framework import (
+    FrameworkBackend,
+    cpu_allocator_setting,
+    package_versions,
+    usable_clocks,
+)
 from ..hlo import module as hlo
 from ..recordings import (
     events_of_xspace,
@@ -325,6 +330,6 @@ def _allocator_setting(device: DeviceClass) -> str:
     """
     if device is DeviceClass.CPU:
         kept = "kept" if _allocator_keeps_memory() else "given-back"
-        return f"{process.allocator_setting()}-{kept}"
+        return f"{cpu_allocator_setting()}-{kept}"
     growth = os.environ.get("TF_FORCE_GPU_ALLOW_GROWTH") == "true"
     return "grown" if growth else "preallocated"

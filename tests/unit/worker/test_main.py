@@ -11,7 +11,7 @@ import pytest
 
 import busbw
 from busbw.model.words import DeviceClass
-from busbw.worker import process
+from busbw.worker import __main__ as entry
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_variables_of_the_user_do_not_give_a_cpu_worker_more_threads_or_other_de
     monkeypatch: pytest.MonkeyPatch, name: str, text: str, expected: dict[str, str]
 ) -> None:
     monkeypatch.setattr(os, "environ", {**os.environ, name: text})
-    process.set_framework_variables(DeviceClass.CPU)
+    entry.set_framework_variables(DeviceClass.CPU)
     assert expected.items() <= os.environ.items()
 
 
@@ -34,8 +34,8 @@ def test_a_worker_whose_driver_ended_during_its_start_ends(
     others: int, ends: tuple[int, bytes]
 ) -> None:
     code = (
-        "import os; from busbw.worker import process; "
-        f"process.end_with_parent(os.getppid() + {others}); print('goes on')"
+        "import os; from busbw.worker import __main__ as entry; "
+        f"entry.end_with_parent(os.getppid() + {others}); print('goes on')"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
