@@ -31,9 +31,9 @@ from busbw.model.machine import DeviceSet
 from busbw.model.verdict import Verdict
 from busbw.model.words import DeviceClass, FailureKind, plural
 from busbw.worker import backends
+from busbw.worker.backends import hlo_proof
 from busbw.worker.backends.base import MeasuringError
-from busbw.worker.backends.hlo import proof
-from busbw.worker.backends.hlo.module import algorithm_in_backend_config
+from busbw.worker.backends.hlo import algorithm_in_backend_config
 from busbw.worker.serve import request_value
 
 # The variable that tells a worker with a simulated compiler the release of this compiler.
@@ -374,8 +374,8 @@ def _describe_program(
             uses=program.uses,
             arguments=program.arguments,
         )
-    expected = proof.ExpectedLoop(case, lowered.collectives_per_turn, topology.device)
-    proved = proof.prove_loop(optimized.text, expected)
+    expected = hlo_proof.ExpectedLoop(case, lowered.collectives_per_turn, topology.device)
+    proved = hlo_proof.prove_loop(optimized.text, expected)
     return convert_to(
         CompiledProgram,
         optimized,

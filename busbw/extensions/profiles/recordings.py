@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from busbw import storage
 from busbw.collectives.base import RankGroups, rank_groups_of_line
-from busbw.worker.backends.hlo import module as hlo
+from busbw.worker.backends import hlo
 from busbw.worker.backends.recordings import (
     DEVICE_TIME_STATS,
     ProfileEvent,

@@ -25,7 +25,7 @@ from busbw.model.machine import LETTER_AXES
 from busbw.model.words import FailureKind
 from busbw.worker.backends.base import MeasuringError, unavailable
 from busbw.worker.backends.fake import FakeBackend
-from busbw.worker.backends.hlo.module import (
+from busbw.worker.backends.hlo import (
     Instruction,
     Module,
     algorithm_in_backend_config,

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
 
-from busbw.worker.backends.hlo.module import Instruction, Module
+from busbw.worker.backends.hlo import Instruction, Module
 
 # Instructions that are not counted as operations, because they compute nothing.
 _UNCOUNTED_OPS = {

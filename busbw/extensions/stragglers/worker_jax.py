@@ -27,8 +27,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from busbw.collectives.base import source_target_pairs_of
 from busbw.model.words import DeviceClass
+from busbw.worker.backends import hlo
 from busbw.worker.backends.base import unavailable
-from busbw.worker.backends.hlo import module as hlo
 from busbw.worker.backends.jax.collective import lower_over_mesh, put_on_devices
 from busbw.worker.backends.recordings import map_begin_to_end
 from busbw.worker.serve import request_value

@@ -30,7 +30,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from .base import TimedCollective
-from .hlo.module import Module
+from .hlo import Module
 
 # Instructions that call a computation, and that profilers show in place of the instructions inside.
 _CALLING_OPS = ("async-start", "call-start", "custom-call-start", "fusion-start", "fusion")

@@ -46,7 +46,7 @@ def test_the_code_bundle_of_a_worker_holds_only_code_that_workers_may_import(
     [
         ("worker/sampling.py", True),
         ("worker/backends/jax/program.py", True),
-        ("worker/backends/hlo/module.py", True),
+        ("worker/backends/hlo.py", True),
         ("extensions/stragglers/worker_jax.py", False),
         ("extensions/soak/worker_comparison.py", False),
         ("driver/group.py", False),

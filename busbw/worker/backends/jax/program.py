@@ -19,10 +19,9 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from busbw.model.case import Case
 from busbw.model.words import MIB, DeviceClass
 
+from .. import hlo, hlo_proof
 from ..base import wrong_world
 from ..framework import ChainProgram
-from ..hlo import module as hlo
-from ..hlo import proof
 from ..recordings import map_begin_to_end
 from ..values import ExactValues, array_at
 from .collective import (
@@ -95,8 +94,8 @@ class JaxProgram(ChainProgram):
         self.compile_s = time.perf_counter() - begun_s
         self.compiled_memory_bytes = _compiled_memory_bytes(self._call)
         text = self._call.as_text()
-        self.proof = proof.prove(
-            text, proof.ExpectedLoop(case, self.iterations_per_turn, device, has_delay)
+        self.proof = hlo_proof.prove(
+            text, hlo_proof.ExpectedLoop(case, self.iterations_per_turn, device, has_delay)
         )
         self.end_by_begin_instruction = map_begin_to_end(hlo.read_module(text))
 

@@ -22,6 +22,7 @@ from busbw.model.machine import DEFAULT_VIRTUAL_RANKS, DeviceSet, GroupMember
 from busbw.model.words import DeviceClass, Placement
 from busbw.worker import host
 
+from .. import hlo
 from ..base import MeasuringError, RecordingReader, TimedCollective, first_line, unavailable
 from ..framework import (
     FrameworkBackend,
@@ -29,7 +30,6 @@ from ..framework import (
     package_versions,
     usable_clocks,
 )
-from ..hlo import module as hlo
 from ..recordings import (
     events_of_xspace,
     map_begin_to_end,

@@ -14,7 +14,7 @@ import pytest
 
 from busbw.collectives import COLLECTIVES
 from busbw.extensions.compiled.compilers import TOPOLOGY_SETS
-from busbw.worker.backends.hlo import module as hlo
+from busbw.worker.backends import hlo
 from busbw.worker.backends.recordings import map_begin_to_end
 from tests.helpers import frameworks as real
 

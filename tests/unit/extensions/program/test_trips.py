@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from busbw.extensions.program.worker_flow import LoopCounter
-from busbw.worker.backends.hlo import module as hlo
+from busbw.worker.backends import hlo
 
 # Counter, limit and step are the arguments; `more` stands in the condition.
 LOOP = """\

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from busbw.worker.backends.hlo import module as hlo
+from busbw.worker.backends import hlo
 from busbw.worker.backends.recordings import (
     ProfileEvent,
     map_begin_to_end,

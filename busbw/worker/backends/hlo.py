@@ -1,7 +1,7 @@
 """Reads optimized HLO: computations, their instructions and calls, and published algorithms.
 
 Optimized HLO is the text of a program that XLA compiled. The text consists of computations, which
-consist of instructions, each on a line. The module `proof` decides whether a program is the
+consist of instructions, each on a line. The module `hlo_proof` decides whether a program is the
 expected program.
 
 The algorithm of a collective is read only if the compiler publishes the algorithm in the text, and

@@ -8,13 +8,12 @@ import pytest
 
 from busbw.model.launch import Proof
 from busbw.model.words import DeviceClass, FailureKind
+from busbw.worker.backends import hlo, hlo_proof
 from busbw.worker.backends.base import MeasuringError
-from busbw.worker.backends.hlo import module as hlo
-from busbw.worker.backends.hlo import proof
-from busbw.worker.backends.hlo.proof import ExpectedLoop, ProvedLoop
+from busbw.worker.backends.hlo_proof import ExpectedLoop, ProvedLoop
 from tests.helpers import build
-from tests.unit.worker.backends.hlo import programs
-from tests.unit.worker.backends.hlo.programs import (
+from tests.unit.worker.backends import hlo_programs as programs
+from tests.unit.worker.backends.hlo_programs import (
     FIRST,
     GPU_COPY,
     GPU_COUNT,
@@ -54,7 +53,7 @@ def _proof(
         device=device,
         has_injection=not forbids_copies,
     )
-    return proof.prove(text, expected)
+    return hlo_proof.prove(text, expected)
 
 
 def _refused(text: str, collectives_per_turn: int = 2, **options: Any) -> str:
@@ -219,7 +218,7 @@ def test_the_proof_names_the_dtype_only_of_bfloat16_collectives_that_a_cpu_compu
     text: str, changes: dict[str, Any], kind: FailureKind
 ) -> None:
     with pytest.raises(MeasuringError) as caught:
-        proof.prove(text, ExpectedLoop(build.case(**changes), 2, device=DeviceClass.CPU))
+        hlo_proof.prove(text, ExpectedLoop(build.case(**changes), 2, device=DeviceClass.CPU))
     assert caught.value.kind is kind
     words = "XLA's CPU compiler computes this bfloat16 all-reduce in float32"
     assert (str(caught.value) == words) is (kind is FailureKind.OTHER_DTYPE)
@@ -429,7 +428,9 @@ INPUT = started(operand="copy.6", is_sync=True)
 
 
 def _prove_on(text: str, device: DeviceClass = DeviceClass.GPU, **changes: Any) -> ProvedLoop:
-    return proof.prove_loop(text, proof.ExpectedLoop(build.case(**changes), 1, device=device))
+    return hlo_proof.prove_loop(
+        text, hlo_proof.ExpectedLoop(build.case(**changes), 1, device=device)
+    )
 
 
 def _refused_of_gpu(text: str, device: DeviceClass = DeviceClass.GPU, **changes: Any) -> str:

@@ -7,12 +7,11 @@ import json
 import pytest
 
 from busbw.model.words import DeviceClass
+from busbw.worker.backends import hlo, hlo_proof
 from busbw.worker.backends.base import MeasuringError
-from busbw.worker.backends.hlo import module as hlo
-from busbw.worker.backends.hlo import proof
 from tests.helpers import build
-from tests.unit.worker.backends.hlo import programs
-from tests.unit.worker.backends.hlo.programs import FIRST, SECOND
+from tests.unit.worker.backends import hlo_programs as programs
+from tests.unit.worker.backends.hlo_programs import FIRST, SECOND
 
 BODY = "region_0.0_spmd"
 
@@ -284,7 +283,9 @@ def test_the_proof_accepts_a_collective_that_is_started_on_sparse_cores(
     start: str, kind: str
 ) -> None:
     text = started(start, kind, all_reduce(SPARSECORE, "param"))
-    instructions = proof.prove_loop(text, proof.ExpectedLoop(CASE, 1, device=DeviceClass.TPU))
+    instructions = hlo_proof.prove_loop(
+        text, hlo_proof.ExpectedLoop(CASE, 1, device=DeviceClass.TPU)
+    )
     assert instructions.is_asynchronous
     assert instructions.payload_writers == ()
     assert hlo.algorithm_in_backend_config(instructions.collectives)["offload"] == "SparseCore"
@@ -294,7 +295,7 @@ def test_the_proof_accepts_a_collective_that_is_started_on_sparse_cores(
 def test_the_proof_refuses_an_asynchronous_call_without_a_collective(start: str, kind: str) -> None:
     text = started(start, kind, "%two = f32[16384]{0} add(%param, %param)")
     with pytest.raises(MeasuringError, match="expected 1 all-reduce of 65536 bytes"):
-        proof.prove_loop(text, proof.ExpectedLoop(CASE, 1, device=DeviceClass.TPU))
+        hlo_proof.prove_loop(text, hlo_proof.ExpectedLoop(CASE, 1, device=DeviceClass.TPU))
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ from busbw.model.case import Case
 from busbw.model.launch import Proof
 from busbw.model.words import Clock, DeviceClass, FailureKind, Placement
 
-from ..base import MeasuringError, not_a_collective
-from .module import HLO_COLLECTIVES, Instruction, Module, algorithm_in_backend_config, read_module
+from .base import MeasuringError, not_a_collective
+from .hlo import HLO_COLLECTIVES, Instruction, Module, algorithm_in_backend_config, read_module
 
 # The number of characters that a message shows of an instruction, and of its result or its groups.
 _INSTRUCTION_CHARACTERS, _PART_CHARACTERS = 300, 100

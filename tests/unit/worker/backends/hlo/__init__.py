@@ -1,1 +1,0 @@
-"""On programs' text, with no framework."""
