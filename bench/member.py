@@ -19,7 +19,7 @@ from busbw.frameworks import FRAMEWORKS
 from busbw.model.case import Case, CaseSpec
 from busbw.model.machine import GroupMember
 from busbw.model.words import MIB, DeviceClass, parse_payload, payload_text
-from busbw.worker import __main__, host
+from busbw.worker import __main__
 from busbw.worker.backends.base import Backend, MeasuringError
 
 from . import fidelity
@@ -45,7 +45,7 @@ class OpenBackend:
             os.environ.setdefault(name, value)
         __main__.set_framework_variables(device)
         if member is not None:
-            os.environ.update(host.shared_gpu_variables(member, os.environ))
+            os.environ.update(__main__.shared_gpu_variables(member, os.environ))
         from busbw.worker.backends import load
 
         self.framework, self.ranks = framework, ranks

@@ -16,15 +16,23 @@ import gc
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TextIO
 
+from busbw.model.machine import GroupMember
 from busbw.model.words import DeviceClass
 
 # These variables limit numpy's BLAS library to a single thread. After each matrix product, other
 # threads would keep the cores of the ranks busy for tens of milliseconds. After busbw had checked
 # the values of a training step, the next steps took up to twice as long (observed).
 _BLAS_THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+
+# The fraction of a GPU's memory that XLA takes by default, and the two variables that change the
+# fraction.
+_DEFAULT_MEMORY_FRACTION = 0.75
+_MEMORY_FRACTION_VARIABLE = "XLA_PYTHON_CLIENT_MEM_FRACTION"
+_MEMORY_FRACTION_VARIABLES = ("XLA_CLIENT_MEM_FRACTION", _MEMORY_FRACTION_VARIABLE)
 
 # The operation of prctl(2) that chooses the signal of a process whose parent ends.
 _PR_SET_PDEATHSIG = 1
@@ -69,6 +77,43 @@ def set_framework_variables(device: DeviceClass | None) -> None:
         os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
 
 
+def shared_gpu_variables(member: GroupMember, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment variables by which processes of a group share GPUs.
+
+    NCCL refuses two ranks on a GPU unless the ranks seem to be on different hosts. XLA takes most
+    of a GPU's memory for a process by default. NCCL and XLA read these settings when a device is
+    opened, so set the variables before the process imports its framework.
+
+    The result is empty if the process shares no GPU. Otherwise process i uses GPU i modulo the
+    number of GPUs. All processes get the same fraction of a GPU's memory, so that the processes on
+    the GPU with the most processes fit.
+
+    Args:
+        member: the process, and the number of GPUs that its group shares.
+        environment: the present variables, which may limit GPUs and their memory.
+
+    Raises:
+        ValueError: the variable for the fraction of memory is not a number.
+
+    """
+    if not member.shared_devices:
+        return {}
+    devices, index = member.shared_devices, member.index
+    listed = environment.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    visible = list(filter(None, listed))[:devices] or list(map(str, range(devices)))
+    name = next(
+        (name for name in _MEMORY_FRACTION_VARIABLES if environment.get(name)),
+        _MEMORY_FRACTION_VARIABLE,
+    )
+    processes_per_device = -(-member.process_count // len(visible))
+    fraction = float(environment.get(name) or _DEFAULT_MEMORY_FRACTION)
+    return {
+        "NCCL_HOSTID": f"busbw-{index}",
+        "CUDA_VISIBLE_DEVICES": visible[index % len(visible)].strip(),
+        name: f"{fraction / processes_per_device:.6f}",
+    }
+
+
 def _prepare_for_failures(device: DeviceClass | None) -> None:
     """Set what this worker process does if it hangs, or if the host's memory runs out.
 
@@ -98,13 +143,12 @@ def _serve(options: argparse.Namespace, requests: TextIO, replies: TextIO) -> No
 
     """
     from busbw import wire
-    from busbw.worker import host
     from busbw.worker.backends.base import MeasuringError
     from busbw.worker.serve import SERVICES, load_function, serve
 
     try:
         if options.member:
-            os.environ.update(host.shared_gpu_variables(options.member, os.environ))
+            os.environ.update(shared_gpu_variables(options.member, os.environ))
         worker = load_function(SERVICES, "WORKER_SERVICES", options.service)(options)
         # The collector never examines the modules that are imported now.
         gc.freeze()
@@ -119,7 +163,6 @@ def _parser() -> argparse.ArgumentParser:
     """Return the parser of a worker's command line."""
     from busbw import wire
     from busbw.model.launch import LaunchId
-    from busbw.model.machine import GroupMember
 
     parser = argparse.ArgumentParser(prog="busbw.worker")
     parser.add_argument("--framework", required=True)

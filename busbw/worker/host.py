@@ -1,12 +1,7 @@
-"""Reads the host's memory, CPU quota and GPUs, and divides GPUs among the processes of a group.
+"""Reads the host's memory, CPU quota and GPUs, and predicts whether a case fits into the memory.
 
 Control groups (cgroups) of version 1 and of version 2 are read. The resident size of a process is
-the physical memory that the process uses, in bytes. This module calls no framework, because some
-values are needed before a framework starts.
-
-NCCL refuses two ranks on a GPU unless the ranks seem to be on different hosts. XLA takes most of a
-GPU's memory for a process by default. NCCL and XLA read these settings from environment variables
-when a device is opened.
+the physical memory that the process uses, in bytes. This module calls no framework.
 """
 
 from __future__ import annotations
@@ -24,12 +19,6 @@ from pathlib import Path
 from busbw.model.machine import CPU_QUOTA, EnvironmentKey, GroupMember
 from busbw.model.words import DeviceClass, FailureKind
 from busbw.worker.backends.base import AllGather, MeasuringError, MemoryNeed, unavailable
-
-# The fraction of a GPU's memory that XLA takes by default, and the two variables that change the
-# fraction.
-_DEFAULT_MEMORY_FRACTION = 0.75
-_MEMORY_FRACTION_VARIABLE = "XLA_PYTHON_CLIENT_MEM_FRACTION"
-_MEMORY_FRACTION_VARIABLES = ("XLA_CLIENT_MEM_FRACTION", _MEMORY_FRACTION_VARIABLE)
 
 
 def host_name() -> str:
@@ -326,45 +315,6 @@ class HostMemoryGuard:
         return max(0, resident_bytes() - self.initial_bytes)
 
 
-def shared_gpu_variables(member: GroupMember, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables by which processes of a group share GPUs.
-
-    Set them before the process imports its framework. They are empty if the process shares no GPU.
-    Otherwise process i uses GPU i modulo the number of GPUs. All processes get the same fraction of
-    a GPU's memory, so that the processes on the GPU with the most processes fit.
-
-    Args:
-        member: the process, and the number of GPUs that its group shares.
-        environment: the present variables, which may limit GPUs and their memory.
-
-    Raises:
-        ValueError: the variable for the fraction of memory is not a number.
-
-    """
-    if not member.shared_devices:
-        return {}
-    devices, index = member.shared_devices, member.index
-    visible = _gpus_in_cuda_visible_devices(environment)[:devices] or [
-        str(number) for number in range(devices)
-    ]
-    name = next(
-        (name for name in _MEMORY_FRACTION_VARIABLES if environment.get(name)),
-        _MEMORY_FRACTION_VARIABLE,
-    )
-    processes_per_device = -(-member.process_count // len(visible))
-    fraction = float(environment.get(name) or _DEFAULT_MEMORY_FRACTION)
-    return {
-        "NCCL_HOSTID": f"busbw-{index}",
-        "CUDA_VISIBLE_DEVICES": visible[index % len(visible)].strip(),
-        name: f"{fraction / processes_per_device:.6f}",
-    }
-
-
-def _gpus_in_cuda_visible_devices(environment: Mapping[str, str]) -> list[str]:
-    """Return the GPUs that CUDA_VISIBLE_DEVICES lists, as texts; empty without this variable."""
-    return [name for name in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
-
-
 def check_gpu_count(
     member: GroupMember, device: DeviceClass | None, local_ranks: int | None, root: Path = Path("/")
 ) -> None:
@@ -400,11 +350,6 @@ def count_visible_gpus(environment: Mapping[str, str], root: Path = Path("/")) -
     GPUs are counted, otherwise all GPUs below `root`, the root of the file system.
     """
     if "CUDA_VISIBLE_DEVICES" in environment:
-        return len(
-            [
-                name
-                for name in _gpus_in_cuda_visible_devices(environment)
-                if name.strip() not in ("", "-1")
-            ]
-        )
+        names = environment["CUDA_VISIBLE_DEVICES"].split(",")
+        return len([name for name in names if name.strip() not in ("", "-1")])
     return len(list(root.glob("dev/nvidia[0-9]*")))

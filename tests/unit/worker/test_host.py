@@ -1,4 +1,4 @@
-"""The CPU quotas and GPUs of a host, and the GPU of a process that shares GPUs with others.
+"""The CPU quotas and GPUs of a host.
 
 Quotas are read from simulated control groups of both versions.
 """
@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from busbw.model.machine import GroupMember, ProcessGroup, group_members
 from busbw.model.words import DeviceClass
 from busbw.worker import host
 from busbw.worker.backends.base import MeasuringError
 from tests.unit.worker.machine_files import make_machine, put
+from tests.unit.worker.test_main import group
 
 
 def _v1(folder: str, share_us: int) -> dict[str, str]:
@@ -77,49 +77,11 @@ def test_a_host_with_missing_or_invalid_control_groups_has_no_cpu_quota(
     assert host.find_allocatable_memory_bytes(None, root) is not None
 
 
-def _members(processes: int, devices: int) -> tuple[GroupMember, ...]:
-    cluster = ProcessGroup(processes=processes, shared_devices=devices)
-    return group_members(cluster, (f"127.0.0.1:{4000 + index}" for index in range(processes)))
-
-
-@pytest.mark.parametrize(
-    ("processes", "gpus", "seen", "visible"),
-    [
-        (2, 1, {}, ["0", "0"]),
-        (3, 2, {}, ["0", "1", "0"]),
-        (4, 2, {"CUDA_VISIBLE_DEVICES": "5, GPU-1a2b"}, ["5", "GPU-1a2b"] * 2),
-        (2, 2, {"CUDA_VISIBLE_DEVICES": "5"}, ["5", "5"]),
-    ],
-)
-def test_processes_that_share_gpus_have_separate_nccl_host_ids_and_equal_fractions_of_memory(
-    processes: int, gpus: int, seen: dict[str, str], visible: list[str]
-) -> None:
-    variables = [host.shared_gpu_variables(member, seen) for member in _members(processes, gpus)]
-    assert [process["CUDA_VISIBLE_DEVICES"] for process in variables] == visible
-    hosts = [process["NCCL_HOSTID"] for process in variables]
-    assert hosts == [f"busbw-{index}" for index in range(processes)]
-    assert {process["XLA_PYTHON_CLIENT_MEM_FRACTION"] for process in variables} == {"0.375000"}
-
-
-@pytest.mark.parametrize("name", ["XLA_PYTHON_CLIENT_MEM_FRACTION", "XLA_CLIENT_MEM_FRACTION"])
-def test_the_memory_fraction_of_the_user_is_divided_by_the_processes_that_share_a_gpu(
-    name: str,
-) -> None:
-    (first, _) = _members(2, 1)
-    variables = host.shared_gpu_variables(first, {name: ".9"})
-    assert {key: text for key, text in variables.items() if "FRACTION" in key} == {name: "0.450000"}
-
-
-def test_a_process_with_its_own_devices_sets_no_nccl_host_id() -> None:
-    (first, _) = _members(2, 0)
-    assert host.shared_gpu_variables(first, {}) == {}
-
-
 def test_a_process_whose_host_lacks_its_gpu_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    first, second = _members(2, 0)
+    first, second = group(2, 0)
     (tmp_path / "dev").mkdir()
     for name in ("nvidia0", "nvidiactl", "null"):
         (tmp_path / "dev" / name).touch()
@@ -127,6 +89,6 @@ def test_a_process_whose_host_lacks_its_gpu_is_refused(
     with pytest.raises(MeasuringError, match="process 1 needs GPU 1, and its host has 1: expected"):
         host.check_gpu_count(second, None, 1, tmp_path)
     host.check_gpu_count(second, DeviceClass.CPU, 1, tmp_path)
-    host.check_gpu_count(_members(2, 1)[1], DeviceClass.GPU, 1, tmp_path)
+    host.check_gpu_count(group(2, 1)[1], DeviceClass.GPU, 1, tmp_path)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
     host.check_gpu_count(second, DeviceClass.GPU, 1, tmp_path)
