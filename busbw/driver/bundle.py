@@ -53,17 +53,17 @@ _CORE_PACKAGES = ("model", "collectives", "worker")
 
 
 def _core_files() -> Iterator[Path]:
-    """Yield the paths of the core's files that workers may import; extensions are left out."""
+    """Yield the paths of the files that workers may import, without the files of extensions."""
     yield from (PACKAGE_FOLDER / name for name in _CORE_FILES)
     for name in _CORE_PACKAGES:
         yield from sorted((PACKAGE_FOLDER / name).rglob("*.py"))
 
 
 def worker_hash() -> str:
-    """Return a hash over the names and contents of the core's worker files, 16 hexadecimal digits.
+    """Return a hash of the code that workers run, as 16 hexadecimal digits.
 
-    busbw does not compare times that were measured by worker code with different hashes. The code
-    of extensions is left out of the hash, because extensions do not change times.
+    Times that were measured by code with different hashes are not compared. The code of extensions
+    is left out of the hash, because extensions do not change times.
     """
     digest = hashlib.sha256()
     for path in _core_files():
@@ -99,7 +99,7 @@ class _SignalHandlers:
             raise KeyboardInterrupt
 
     def defer(self) -> None:
-        """Delay the effect of later signals until `restore` is called."""
+        """Let later signals raise no KeyboardInterrupt until `restore` is called."""
         self._ignored_until_s = math.inf
 
     def restore(self) -> None:
@@ -164,9 +164,10 @@ def _remove_orphaned_folders(parent: Path) -> None:
 
 
 def _make_locked_folder() -> tuple[Path, contextlib.ExitStack]:
-    """Make a private folder and lock the folder; return the folder and the lock, to be closed.
+    """Make a private folder, lock the folder, and return its path and the lock.
 
-    If another session locks and removes the new folder first, another folder is made.
+    Closing the lock releases it. If another session removes the new folder before it is locked,
+    another folder is made.
     """
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_FOLDER_PREFIX))
@@ -178,13 +179,13 @@ def _make_locked_folder() -> tuple[Path, contextlib.ExitStack]:
 
 
 class Bundle(PrivateFolder):
-    """A private folder with a copy of busbw's files for workers, which ``python FOLDER`` runs.
+    """A private folder with a copy of busbw's code for workers, which ``python FOLDER`` runs.
 
     Byte code is not copied: the first worker that imports a file compiles the file.
 
     Attributes:
-        files: The paths of the original files: the core's code for workers, and of each extension
-            with files ``worker*.py`` these files and `__init__.py`.
+        files: The paths of the files that were copied. From an extension, the files ``worker*.py``
+            and `__init__.py` are copied.
 
     """
 

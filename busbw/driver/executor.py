@@ -38,11 +38,11 @@ class Executor(contextlib.AbstractContextManager["Executor"]):
 
     Attributes:
         transport: The transport that starts workers, on this host or on other hosts.
-        on_note: A function that is called with each sentence that the user should read, for example
-            when a launch was started again.
-        spent_s: The seconds spent in each phase so far, by the phase: ``starting`` processes,
-            ``measuring`` cases, and ``ending`` processes.
-        is_stopped: Whether `stop` was called. Groups that are started later are killed at once.
+        on_note: A function that is called with each note for the user, a sentence, for example when
+            a launch was started again.
+        spent_s: The seconds spent in each phase so far, by the name of the phase: ``starting``
+            processes, ``measuring`` cases, and ``ending`` processes.
+        is_stopped: Whether `stop` was called. If so, new groups are killed at once.
 
     """
 
@@ -61,7 +61,7 @@ class Executor(contextlib.AbstractContextManager["Executor"]):
         self.kill()
 
     def start(self, worker_spec: WorkerSpec, launch: LaunchId) -> Group:
-        """Start the workers of a launch, and return the group before the workers are ready.
+        """Start the workers of a launch, and return their group without waiting for the workers.
 
         `worker_spec` says how the workers are started, and `launch` is the id of the launch. Raises
         HostError if a worker cannot be started.
@@ -75,12 +75,12 @@ class Executor(contextlib.AbstractContextManager["Executor"]):
     def wait_until_ready(self, group: Group) -> Group | Failure:
         """Wait until the workers of `group` are ready for requests, and return the group.
 
-        If a worker was killed or hung, the launch is started once more, and the new group is
-        returned. Returns a Failure if the workers did not become ready. Raises HostError if a
-        worker cannot be started.
+        If a worker is killed or hangs, the launch is started once more, and the new group is
+        returned. Returns a Failure if the workers do not become ready. Raises HostError if a worker
+        cannot be started.
         """
         failure = group.wait_until_ready(START_TIMEOUT_S)
-        if failure is None or not self.should_start_again(failure):
+        if failure is None or not self.decide_to_start_again(failure):
             return failure or group
         # The log of a single process is named after its launch, so the second process needs another
         # name. The logs of a group are named after the index of a member, too, and are appended to.
@@ -88,12 +88,13 @@ class Executor(contextlib.AbstractContextManager["Executor"]):
         other = self.start(group.worker_spec, replace(group.launch, is_replacement=is_alone))
         return other.wait_until_ready(START_TIMEOUT_S) or other
 
-    def should_start_again(self, failure: Failure) -> bool:
-        """Return whether to start a launch again after `failure`; if so, tell the user by a note.
+    def decide_to_start_again(self, failure: Failure) -> bool:
+        """Decide whether to start a launch again after `failure`; if so, tell the user by a note.
 
         A launch is started again if a process was killed by a signal or hung before the launch was
-        ready. The cause is then probably not the measured software, and all cases of the launch
-        would fail. A process that exited by itself would exit again, and its log has the reason.
+        ready. The cause is then probably not the measured software, and without a new start all
+        cases of the launch would fail. A launch is not started again if a process exited by itself,
+        because the process would exit again.
         """
         should_start_again = was_process_cut_short(failure) and not self.is_stopped
         if should_start_again:
@@ -109,7 +110,7 @@ class Executor(contextlib.AbstractContextManager["Executor"]):
         return self.wait_until_ready(self.start(worker_spec, launch))
 
     def close_group(self, group: Group) -> None:
-        """Let the workers of `group` exit; tell the user by a note if a worker had to be killed."""
+        """Let all workers of `group` exit, and tell the user if a worker had to be killed."""
         with self.time_phase("ending"):
             has_exited = group.close_gracefully()
         if not has_exited:
@@ -118,16 +119,17 @@ class Executor(contextlib.AbstractContextManager["Executor"]):
             )
 
     def stop(self) -> None:
-        """Kill the processes of all groups, and of groups that are started later, without waiting.
+        """Kill all workers without waiting for their end, and let no new workers run.
 
-        Any thread may call this method. A thread that waits for a reply of a group gets a Failure.
+        The workers of groups that are started later are killed at once. Any thread may call this
+        method. A thread that waits for a reply of a group gets a Failure.
         """
         self.is_stopped = True
         for group in list(self._groups):
             group.interrupt()
 
     def kill(self) -> None:
-        """Kill the processes of all groups, and wait until these processes have ended."""
+        """Kill the workers of all groups, and wait until these workers have ended."""
         # All processes are killed before any is waited for: Ctrl-C may interrupt the waiting.
         for group in self._groups:
             group.interrupt()
@@ -146,7 +148,7 @@ class Executor(contextlib.AbstractContextManager["Executor"]):
 
 
 def was_process_cut_short(failure: Failure) -> bool:
-    """Return whether a process hung, was ended by a signal or lost its host, and so failed.
+    """Return whether the cause of `failure` is a hung process, a signal or a lost host.
 
     Returns False if the process exited by itself, or replied with the failure.
     """
@@ -158,16 +160,16 @@ def probe(worker_spec: WorkerSpec, executor: Executor) -> Probe:
     """Start workers that look for devices, and return the devices and versions as a Probe.
 
     `worker_spec` says how the workers are started: a single worker, or a group whose replies are
-    merged. If a worker hangs or a signal ends the worker, the probe is repeated once.
+    merged. If a worker hangs or a signal ends the worker, busbw tries a second time.
 
     Raises:
-        HostLostError: In the repetition, a worker hangs or is ended by a signal, too.
+        HostLostError: A worker hangs or is ended by a signal in both tries.
         IncomparableHostsError: The processes of a group have different versions or devices.
         HostError: Any other failure.
 
     """
     answer = _try_probe(worker_spec, executor, _PROBE_LAUNCH)
-    if isinstance(answer, Failure) and executor.should_start_again(answer):
+    if isinstance(answer, Failure) and executor.decide_to_start_again(answer):
         answer = _try_probe(worker_spec, executor, replace(_PROBE_LAUNCH, is_replacement=True))
     if isinstance(answer, Probe):
         return answer

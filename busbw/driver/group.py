@@ -1,10 +1,10 @@
-"""The worker processes of one launch, to which each request is sent at the same time.
+"""Groups: the worker processes of one launch, to which each request is sent at the same time.
 
 A single process is a group with one member. If one of several processes dies, times out or fails,
-the request fails for the whole group and the group is over, because its other members would wait
-for that process forever. The processes of a group exchange the time of every call, so all of them
-return the same times. If their times differ, they have not measured the same calls, and the request
-fails.
+the request fails for the whole group, and all processes of the group are killed: the other
+processes would wait for that process forever. The processes of a group exchange the time of every
+call, so all of them return the same times. If the times differ, the processes have not measured the
+same calls, and the request fails.
 """
 
 from __future__ import annotations
@@ -81,16 +81,16 @@ class Group:
     def has_ended(self) -> bool:
         """Whether the workers were closed or killed, so that no request can be sent.
 
-        A failed request kills all workers, unless each worker replied with a Failure. A process
-        that ended by itself is noticed only by a request.
+        If a request fails, all workers are killed, except if each worker replied with a Failure. If
+        a worker has ended by itself, this is noticed only by the next request.
         """
         return not self.members
 
     def wait_until_ready(self, timeout_s: float, activity: str = "starting") -> Failure | None:
-        """Wait until all workers are ready for requests, and return None.
+        """Wait until all workers are ready for requests; return None, or a Failure.
 
-        Returns a Failure, and kills all workers, if a worker ends or is not ready within
-        `timeout_s` seconds. `activity` describes the wait in messages, such as ``starting``.
+        If a worker ends or is not ready within `timeout_s` seconds, all workers are killed, and the
+        Failure is returned. `activity` describes the wait in messages, such as ``starting``.
         """
         answers = self.ask_each(None, timeout_s, activity)
         return answers if isinstance(answers, Failure) else None
@@ -99,8 +99,8 @@ class Group:
         """Send a request to all processes, and return a single reply for the whole group.
 
         The replies of the processes are merged by `merge_replies`. Returns a Failure if any process
-        fails or does not reply in time. After a Failure the group can be used again if each process
-        replied with a Failure. Otherwise all processes have been killed.
+        fails or does not reply in time. If each process replied with a Failure, the group can be
+        used again. After any other Failure all processes have been killed.
 
         Args:
             request: The request, with the type of its reply.
@@ -120,7 +120,7 @@ class Group:
     def ask_each(
         self, request: Request[T] | None, timeout_s: float, activity: str
     ) -> Sequence[T | Failure] | Failure:
-        """Send a request to all processes, and return the reply of each, in the order of members.
+        """Send a request to all processes, and return a reply of each process, in their order.
 
         If a process ends or does not reply in time, all processes are killed, and a single Failure
         is returned, whose message names the process.
@@ -140,9 +140,9 @@ class Group:
             return answers
 
     def close_gracefully(self) -> bool:
-        """Let all processes exit by themselves; return False if a process had to be killed.
+        """Let all processes exit by themselves, and return whether all of them did.
 
-        A process is killed if the process does not exit within its grace period.
+        A process that does not exit within its grace period is killed.
         """
         try:
             # All processes begin to end before any is waited for: a framework ends its connections
@@ -171,7 +171,7 @@ class Group:
     def _collect_replies(
         self, request: Request[Any] | None, timeout_s: float, activity: str
     ) -> Sequence[Any] | Failure:
-        """Send a request and return the replies, as `ask_each` does, but kill no process."""
+        """Send a request and return the replies as `ask_each` does, but kill no other process."""
         deadline_s = time.monotonic() + timeout_s
         for member in self.members:
             member.send(request)
@@ -214,20 +214,20 @@ class Group:
         ready = poll.poll(1000 * max(0.0, end_s - time.monotonic()))
         return {watched[fd]: self.members[watched[fd]].receive() for fd, _ in ready}
 
-    def _find_cause(self, causes: Mapping[int, Any], activity: str) -> Failure:
+    def _find_cause(self, answers: Mapping[int, Any], activity: str) -> Failure:
         """Return the failure of the process that probably made the other processes end.
 
-        The other processes are watched for CAUSE_WATCH_S seconds, because the end of the process
-        that is the cause may be noticed later than its effects.
+        The processes that have not ended are watched for CAUSE_WATCH_S seconds, because the end of
+        the process that is the cause may be noticed later than the end of the others.
 
         Args:
-            causes: The replies and WorkerExits that were received so far, by the index of the
+            answers: The replies and WorkerExits that were received so far, by the index of the
                 process.
             activity: A description of the request for messages, such as ``measuring CASE``.
 
         """
         causes = {
-            index: end for index, end in causes.items() if isinstance(end, WorkerExit | Failure)
+            index: end for index, end in answers.items() if isinstance(end, WorkerExit | Failure)
         }
         watched = {*range(len(self.members))} - {*causes}
         end_s = time.monotonic() + CAUSE_WATCH_S
@@ -242,18 +242,18 @@ class Group:
             # A process that a signal stopped does not end. The other processes ended because the
             # framework told them that it does not hear from the stopped process.
             return self._end_member_after_timeout(stopped, activity)
-        index = min(causes, key=lambda index: _cause_order(causes[index]))
+        index = min(causes, key=lambda index: _cause_sort_key(causes[index]))
         return self._member_failure([index], causes[index], activity)
 
     def _suspended_members(self, indices: Iterable[int]) -> list[int]:
-        """Return those of `indices` whose processes a signal such as SIGSTOP has stopped."""
+        """Return those of `indices` whose process was stopped by a signal such as SIGSTOP."""
         return [index for index in indices if self.members[index].is_suspended]
 
     def _end_member_after_timeout(self, indices: Sequence[int], activity: str) -> Failure:
-        """Return the failure of the members `indices`, which did not reply in time.
+        """End the first of the members `indices`, which did not reply in time; return its failure.
 
-        The first of these members prints the stacks of its threads, which become a part of the
-        failure, and is ended. The message names all these members.
+        Before its end the member prints the stacks of its threads, which become a part of the
+        failure. The message of the failure names all members `indices`.
         """
         return self._member_failure(
             indices, self.members[indices[0]].end_and_wait(EndMethod.STACK), activity
@@ -285,8 +285,8 @@ def _has_failure(answers: Mapping[int, object]) -> bool:
     return any(isinstance(answer, Failure) for answer in answers.values())
 
 
-def _cause_order(exit_or_failure: WorkerExit | Failure) -> int:
-    """Return a sort key: the event with the smallest key probably caused the other events.
+def _cause_sort_key(exit_or_failure: WorkerExit | Failure) -> int:
+    """Return a sort key for ends and failures of processes; the smallest is probably the cause.
 
     The order is: a lost host, a process that a signal ended, a process that exited, a Failure.
     """
@@ -298,10 +298,11 @@ def _cause_order(exit_or_failure: WorkerExit | Failure) -> int:
 
 
 def merge_replies(answers: Sequence[Any], launch: LaunchId) -> Any:
-    """Merge the replies of all processes into a single reply of the group.
+    """Merge the replies of all processes into a single reply of the group, and return it.
 
-    `answers` are the replies, by index: all of the same type, or Failures. Returns a Failure of the
-    launch `launch` if a reply is a Failure, or if the processes disagree.
+    `answers` are the replies in the order of the processes: all of the same type, or Failures.
+    Returns a Failure of the launch `launch` if a reply is a Failure, or if the replies contradict
+    each other.
     """
     for answer in answers:
         if isinstance(answer, Failure):
@@ -315,12 +316,12 @@ def merge_replies(answers: Sequence[Any], launch: LaunchId) -> Any:
 
 
 def _merge_runs(runs: Sequence[Run], launch: LaunchId) -> Run | Failure:
-    """Merge the Runs of all processes of a group; return a Failure if the processes disagree.
+    """Merge the Runs of all processes of a group into a Run; return a Failure if Runs contradict.
 
-    The processes disagree if a field in `_EQUAL_FIELDS` differs, such as the samples or the proof.
-    The merged Run has the largest durations of compiling and amounts of memory, the sum of the
-    numbers of checked values, and otherwise the values of the first process. `launch` is the id of
-    the group's launch, which the Run or the Failure gets.
+    Runs contradict each other if a field in `_EQUAL_FIELDS`, such as the samples or the proof,
+    differs. The merged Run has the largest time of compiling, the largest amounts of memory, and
+    the sum of the numbers of checked values. All other values are from the first process. `launch`
+    is the id of the group's launch, which the Run or the Failure gets.
     """
     for name in _EQUAL_FIELDS:
         if any(getattr(run, name) != getattr(runs[0], name) for run in runs):
@@ -337,7 +338,7 @@ def _merge_runs(runs: Sequence[Run], launch: LaunchId) -> Run | Failure:
 
 
 def _largest_field(values: Sequence[object], name: str) -> Any:
-    """Return the largest value of the field `name` in `values`; None if all are None."""
+    """Return the largest value of the field `name` of `values`; None if all are None."""
     fields = (getattr(value, name) for value in values)
     return max((field for field in fields if field is not None), default=None)
 
@@ -349,12 +350,12 @@ def _merge_probes(probes: Sequence[Probe], launch: LaunchId) -> Probe | Failure:
     """
     first = _properties_of_probe(probes[0])
     for index, probe in enumerate(probes):
-        features = _properties_of_probe(probe)
-        names = [name for name in first | features if first.get(name) != features.get(name)]
+        properties = _properties_of_probe(probe)
+        names = [name for name in first | properties if first.get(name) != properties.get(name)]
         if names:
             message = (
-                f"process {index}{_hosts_text(probe)} has {_features_text(features, names)}, "
-                f"process 0{_hosts_text(probes[0])} {_features_text(first, names)}"
+                f"process {index}{_hosts_text(probe)} has {_properties_text(properties, names)}, "
+                f"process 0{_hosts_text(probes[0])} {_properties_text(first, names)}"
             )
             return Failure(kind=FailureKind.WRONG_WORLD, message=message, launch=launch)
     return replace(
@@ -372,8 +373,8 @@ def _properties_of_probe(probe: Probe) -> dict[str, object]:
     return {**probe.versions, **devices}
 
 
-def _features_text(features: Mapping[str, object], names: Sequence[str]) -> str:
-    return ", ".join(f"{name} {features.get(name, 'missing')}" for name in names)
+def _properties_text(properties: Mapping[str, object], names: Sequence[str]) -> str:
+    return ", ".join(f"{name} {properties.get(name, 'missing')}" for name in names)
 
 
 def _hosts_text(probe: Probe) -> str:
@@ -381,6 +382,9 @@ def _hosts_text(probe: Probe) -> str:
 
 
 def _disagreement(subject: str, launch: LaunchId) -> Failure:
-    """Return the failure of a launch whose processes replied with different values of `subject`."""
+    """Return the failure of a launch whose processes replied with different values of a field.
+
+    `subject` names the field in the message.
+    """
     message = f"the processes disagree on {subject}"
     return Failure(kind=FailureKind.CRASHED, message=message, launch=launch)

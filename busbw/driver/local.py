@@ -97,11 +97,11 @@ def worker_environment(
 
 
 def proxy_exception(environment: Mapping[str, str], hosts: Sequence[str]) -> dict[str, str]:
-    """Return the environment variable, by name, that makes gRPC connect to `hosts` without a proxy.
+    """Return a dictionary with the variable that makes gRPC connect to `hosts` without a proxy.
 
     The processes of a group connect by gRPC, which would use the proxy of `http_proxy` even for the
-    loopback interface. The variable also lists the hosts that the variables of `environment`
-    exclude from the proxy already. Returns an empty dictionary without hosts.
+    loopback interface. The value of the variable lists `hosts` and the hosts that `environment`
+    already excludes from the proxy. The dictionary is empty if `hosts` is empty.
     """
     listed = [environment[name] for name in _PROXY_EXCEPTIONS if environment.get(name)]
     return {_PROXY_EXCEPTIONS[0]: ",".join([*listed[:1], *hosts])} if hosts else {}
@@ -113,7 +113,7 @@ def start_child(
     environment: Mapping[str, str],
     descriptors: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
-    """Start a process that the kernel kills when the calling thread ends; return the process.
+    """Start a process and return it. The kernel kills the process when the calling thread ends.
 
     The process has a session (setsid) and a process group of its own. If the command cannot be run,
     the process writes the reason to stderr and ends with exit code 127.
@@ -127,7 +127,7 @@ def start_child(
     """
     stdin, stdout, stderr = streams
     return subprocess.Popen(
-        command_ending_with(os.getpid(), command),
+        command_tied_to_parent(os.getpid(), command),
         stdin=stdin,
         stdout=stdout,
         stderr=stderr,
@@ -137,15 +137,15 @@ def start_child(
     )
 
 
-def command_ending_with(parent: int, command: Sequence[str]) -> list[str]:
-    """Return a command line that runs `command` in a process that ends with its parent.
+def command_tied_to_parent(parent_pid: int, command: Sequence[str]) -> list[str]:
+    """Return a command line that runs `command` in a process that ends when its parent ends.
 
-    `parent` is the process id of the parent. The kernel kills the process when the thread that
+    `parent_pid` is the process id of the parent. The kernel kills the process when the thread that
     started the process ends. If the parent has already ended, the process exits with code 1. A
     `preexec_fn` of `subprocess` would have the same effect. But Python would then also run the
-    functions that libraries register for a fork, and JAX's function warns.
+    functions that libraries register for a fork, and JAX's function prints a warning.
     """
-    return [sys.executable, "-I", "-S", "-c", _CHILD_CODE, str(parent), *command]
+    return [sys.executable, "-I", "-S", "-c", _CHILD_CODE, str(parent_pid), *command]
 
 
 class LocalWorker(Worker):
@@ -170,7 +170,7 @@ class LocalWorker(Worker):
         self._exit: WorkerExit | None = None
         self._log = folder.path / f"{launch}.{worker_spec.framework}.log"
         self._log.touch()
-        self._mark_log()
+        self._mark_log_and_counts()
         # Temporary files of a worker that is killed are removed with the folder.
         temporary = {"TMPDIR": str(folder.temporary_folder)}
         self._environment = {**worker_environment(worker_spec, os.environ, member), **temporary}
@@ -219,7 +219,7 @@ class LocalWorker(Worker):
         # While the worker is ending, its log may already have the reason for its end, which must
         # not be skipped.
         if self._kill_at_s == math.inf:
-            self._mark_log()
+            self._mark_log_and_counts()
             # No error is raised here: `read` notices the end of a worker, with its exit code, and a
             # worker that does not read its requests does not reply in time.
             with contextlib.suppress(ConnectionError, BlockingIOError):
@@ -256,7 +256,7 @@ class LocalWorker(Worker):
         return self._exit
 
     def _kill_and_reap(self) -> WorkerExit:
-        """Kill the worker and all processes of its group; return how the worker ended."""
+        """Kill the worker and the processes that it started; return how the worker ended."""
         self._socket.close()
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
@@ -272,8 +272,11 @@ class LocalWorker(Worker):
             else None,
         )
 
-    def _mark_log(self) -> None:
-        """Store the log's size and the kernel's counts; the WorkerExit has only later changes."""
+    def _mark_log_and_counts(self) -> None:
+        """Store the present size of the log and the present counts of the kernel.
+
+        A WorkerExit contains only what was logged and counted after this call.
+        """
         self._log_start_byte = self._log.stat().st_size
         self._oom_kills, self._refused_count = oom_kill_count(), logs.refused_start_count()
 
@@ -330,8 +333,10 @@ class LocalTransport(Transport):
     def __init__(self, bundle: Bundle) -> None:
         self._bundle = bundle
 
-    def group_members(self, cluster: ProcessGroup) -> tuple[GroupMember, ...]:
-        return group_members(cluster, find_free_addresses(cluster.processes, "127.0.0.1"))
+    def group_members(self, process_group: ProcessGroup) -> tuple[GroupMember, ...]:
+        return group_members(
+            process_group, find_free_addresses(process_group.processes, "127.0.0.1")
+        )
 
     def start(
         self, worker_spec: WorkerSpec, launch: LaunchId, member: GroupMember | None

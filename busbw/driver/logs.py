@@ -1,11 +1,12 @@
 """Find out why a worker ended, from the worker's exit code and log, and from limits of the host.
 
-If a worker ended without a reply, the exit code, the kernel's count of processes that it killed for
-lack of memory, and the log say why. A process that aborts logs the reason first, and then
-addresses, the stacks of its threads and the names of its modules, so the last line of its log does
-not have the reason. A worker can also fail because control groups (cgroups) limit processes and
-threads; both versions of control groups are read. In all functions `root` is the root of the file
-system, whose folders `proc` and `sys` are read; tests pass another folder.
+If a worker ended without a reply, the reason follows from the exit code, from the log, and from the
+kernel's count of processes that it killed for lack of memory. A process that aborts logs the reason
+first, and then addresses, the stacks of its threads and the names of its modules. So the last line
+of its log does not have the reason. A worker can also fail because control groups (cgroups) limit
+the number of processes and threads; both versions of control groups are read. In all functions
+`root` is the root of the file system, whose folders `proc` and `sys` are read; tests pass another
+folder.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from .transport import WorkerExit
 
 
 def refused_start_count(root: Path = Path("/")) -> int:
-    """Return how often the cgroups of this process refused to start a process or thread so far.
+    """Return how often this process's cgroups have refused to start a process or a thread.
 
-    The cgroups that contain these cgroups count, too. Returns 0 if the kernel does not count
-    refusals. `root` is the root of the file system.
+    The cgroups around these cgroups count, too. Returns 0 if the kernel does not count refusals.
+    `root` is the root of the file system.
     """
     texts = (_text_or_empty(group / "pids.events") for group in _cgroup_folders(root))
     counts = [text.partition("max ")[2].partition("\n")[0] for text in texts]
@@ -36,8 +37,8 @@ def refused_start_count(root: Path = Path("/")) -> int:
 def least_pids_limit(root: Path = Path("/")) -> int | None:
     """Return the smallest limit on the number of processes and threads in this process's cgroups.
 
-    The cgroups that contain these cgroups count, too. Returns None if there is no limit. `root` is
-    the root of the file system.
+    The cgroups around these cgroups count, too. Returns None if there is no limit. `root` is the
+    root of the file system.
     """
     texts = (_text_or_empty(group / "pids.max").strip() for group in _cgroup_folders(root))
     return min((int(text) for text in texts if text.isdecimal()), default=None)
@@ -47,9 +48,10 @@ def least_pids_limit(root: Path = Path("/")) -> int | None:
 def _cgroup_folders(root: Path) -> tuple[Path, ...]:
     """Return the folders of the cgroups that limit the number of processes of this process.
 
-    The folder of an inner cgroup precedes the folder of the cgroup around the inner cgroup. In a
-    container, paths of inner cgroups may be paths on the host: such folders do not exist, and are
-    left out. The result is cached, because refusals are counted before each request to a worker.
+    The folder of an inner cgroup precedes the folder of the cgroup around it. In a container, the
+    paths that the kernel reports may be paths on the host: such folders do not exist in the
+    container, and are left out. The result is cached, because refusals are counted before each
+    request to a worker.
     """
     lines = (line.split(":", 2) for line in _text_or_empty(root / "proc/self/cgroup").splitlines())
     groups = (
@@ -113,7 +115,7 @@ def failure_of_exit(worker_exit: WorkerExit, launch: LaunchId, activity: str) ->
 
     `activity` is the interrupted work, for the message of the failure, such as ``measuring CASE``.
     """
-    kind, text, detected = _classify(worker_exit)
+    kind, text, detected = _classify_exit(worker_exit)
     # The message on memory, on a signal from outside or on an invalid reply needs no reason from
     # the log.
     is_unexplained = (
@@ -135,7 +137,7 @@ def failure_of_exit(worker_exit: WorkerExit, launch: LaunchId, activity: str) ->
     )
 
 
-def _classify(worker_exit: WorkerExit) -> tuple[FailureKind, str, OutOfMemoryDetection | None]:
+def _classify_exit(worker_exit: WorkerExit) -> tuple[FailureKind, str, OutOfMemoryDetection | None]:
     """Return the kind of the failure, its message, and how a lack of memory was detected.
 
     The last value is None if a lack of memory is not the cause.

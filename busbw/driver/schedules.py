@@ -44,15 +44,15 @@ _REPLY_TYPES: Mapping[str, type] = {
 
 
 class Side(enum.StrEnum):
-    """The role of a measured stack; a stack that is measured by itself is the candidate."""
+    """The role of a measured stack: candidate or reference. A single stack is the candidate."""
 
     REFERENCE = "reference"
     CANDIDATE = "candidate"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Stack:
-    """A stack (Python, frameworks, packages and flags) to measure.
+class StackWorkers:
+    """The workers that measure a stack (Python, frameworks, packages and flags).
 
     Attributes:
         worker_specs: How the workers of each framework are started, by the framework.
@@ -72,22 +72,24 @@ class RoundRunner:
         executor: The executor that starts and ends the workers.
         cases: The cases to measure, each with the environment key of its devices.
         plan: The number of rounds and samples, and the seed of the random order.
-        stacks: The candidate, or the reference and the candidate to interleave.
+        stacks: The stacks to measure, by side: the candidate alone, or the reference and the
+            candidate, which are interleaved.
         can_overlap: Whether two workers can use the devices at the same time. Otherwise two stacks
             are launched one after the other.
         on_progress: A function that is called before each measurement of a case, with a text on the
             progress: the present and the planned rounds, the present and the planned measurements,
-            and the case. The measurements of a case with two stacks count twice.
+            and the case. A case that is measured with two stacks counts as two measurements.
         observers: Functions that are called with each case after the case was measured, and with
             None before the first case of a launch.
-        measured_at_s: The moment at which each case was measured last (`time.monotonic`).
+        measured_at_s: The moment at which each case was measured last, in seconds of
+            `time.monotonic`.
 
     """
 
     executor: Executor
     cases: Mapping[Case, EnvironmentKey]
     plan: MeasurementPlan
-    stacks: Mapping[Side, Stack]
+    stacks: Mapping[Side, StackWorkers]
     can_overlap: bool = False
     on_progress: Callable[[str], None] = lambda text: None
     observers: Sequence[Callable[[Case | None], None]] = ()
@@ -107,14 +109,14 @@ class RoundRunner:
         self._shuffler = random.Random(self.plan.seed)
 
     def run(self) -> None:
-        """Measure all cases in the `plan.launches` rounds of the plan."""
+        """Measure all cases in as many rounds as the plan says (`plan.launches`)."""
         self.run_rounds(tuple(self.cases), self.plan.launches)
 
     def run_rounds(self, cases: Sequence[Case], rounds: int, begin_s: float = -math.inf) -> None:
-        """Measure `cases` in as many additional rounds as `rounds` says.
+        """Measure `cases` in additional rounds, whose number is `rounds`.
 
-        The first workers are started at once, but no case is measured before the moment `begin_s`
-        (`time.monotonic`). No worker is left running at the end, even after an error.
+        The first workers are started at once, but no case is measured before the moment `begin_s`,
+        in seconds of `time.monotonic`. At the end no worker is running, even after an error.
         """
         self._begin_s = begin_s
         self._planned_count += len(cases) * rounds * len(self.stacks)
@@ -126,9 +128,10 @@ class RoundRunner:
             self._close_previous_group()
 
     def measurements(self, side: Side = Side.CANDIDATE) -> tuple[Measurement, ...]:
-        """Return a Measurement of each case: its results so far with the stack `side`.
+        """Return a Measurement of each case, with the results so far of the stack `side`.
 
-        The Measurements have the order of `cases`. A case that was not measured has no results.
+        The Measurements have the order of `cases`. The Measurement of a case that was not measured
+        has no Run and no Failure.
         """
         results = {case: self._results.get((side, case), []) for case in self.cases}
         return tuple(
@@ -148,8 +151,8 @@ class RoundRunner:
         """Launch each framework once for each stack, one framework after the other.
 
         With the stacks A and B the orders of successive rounds are A B, B A, B A, A B, and so on.
-        With a single stack the large cases are alternately the last and the first cases of a
-        launch, so that large cases of successive launches follow each other.
+        With a single stack the large cases are at the end of the first launch, at the beginning of
+        the next launch, and so on, so that large cases of successive launches follow each other.
         """
         sides = tuple(self.stacks)
         order = sides if self._round % 4 < 2 else sides[::-1]
@@ -165,7 +168,7 @@ class RoundRunner:
             self._is_largest_first = not (self._is_paired or self._is_largest_first)
 
     def _run_launch(self, framework: str, cases: Sequence[Case], sides: Sequence[Side]) -> None:
-        """Measure all `cases` of a framework with the stacks `sides`, in this order of cases.
+        """Measure `cases`, the cases of a framework, in this order with the stacks `sides`.
 
         If a worker dies, new workers measure the remaining cases. If workers do not become ready,
         each remaining case gets the failure. If a single stack is measured and `can_overlap` is
@@ -199,8 +202,9 @@ class RoundRunner:
             attempt: 1, or a larger number if earlier workers of this launch died.
 
         Returns:
-            The groups by side, and the failure of the first side whose workers did not become
-            ready, by its side. The second dictionary is empty if all workers are ready.
+            Two dictionaries: the groups by side, and the failures by side. If all workers become
+            ready, the second dictionary is empty. Otherwise it has the failure of the first side
+            whose workers did not become ready.
 
         """
         groups: dict[Side, Group] = {}
@@ -257,12 +261,12 @@ class RoundRunner:
         The memory of the first measurement is released before the second measurement.
         """
         for side, group in groups.items():
-            self._send_request(side, group, case, "measure")
+            self._ask_and_store_result(side, group, case, "measure")
             if len(groups) > 1 and not any(group.has_ended for group in groups.values()):
-                self._send_request(side, group, case, "release")
+                self._ask_and_store_result(side, group, case, "release")
 
     def _measure_interleaved(self, groups: Mapping[Side, Group], case: Case) -> None:
-        """Measure a case with two stacks A and B by samples in the order A B, B A, A B, and so on.
+        """Measure a case with two stacks A and B: take samples in the order A B, B A, A B, ...
 
         Both stacks are sampled until each has enough samples. After a failure of one stack, the
         other stack is sampled by itself.
@@ -270,27 +274,26 @@ class RoundRunner:
         has_enough = {
             side: False
             for side, group in groups.items()
-            if isinstance(self._send_request(side, group, case, "open"), bool)
+            if isinstance(self._ask_and_store_result(side, group, case, "open"), bool)
         }
         order = list(has_enough)
         while not all(has_enough.values()):
             for side in [side for side in order if side in has_enough]:
-                answer = self._send_request(side, groups[side], case, "sample")
+                answer = self._ask_and_store_result(side, groups[side], case, "sample")
                 if isinstance(answer, bool):
                     has_enough[side] = answer
                 else:
                     del has_enough[side]
             order.reverse()
         for side in has_enough:
-            self._send_request(side, groups[side], case, "close")
+            self._ask_and_store_result(side, groups[side], case, "close")
 
-    def _send_request(self, side: Side, group: Group, case: Case, name: str) -> Any:
-        """Send a request for a case to `group`, and return the reply.
+    def _ask_and_store_result(self, side: Side, group: Group, case: Case, name: str) -> Any:
+        """Send a request for a case to `group`, store the reply if it is a result, and return it.
 
-        `name` is the name of the request, a key of _REPLY_TYPES such as ``measure``.
-
-        If the reply is a Run or a Failure, the reply is added to the results of the case with the
-        stack `side`, to which `group` belongs.
+        `name` is the name of the request, a key of _REPLY_TYPES such as ``measure``. A Run or a
+        Failure is a result: it is added to the results of the case with the stack `side`, to which
+        `group` belongs.
         """
         values: dict[str, object] = {}
         if name in ("measure", "open"):
@@ -324,10 +327,12 @@ def shuffle_cases(
 ) -> list[Case]:
     """Return `cases` in the random order of `shuffler`, but with the large cases at one end.
 
-    Large cases (LARGE_BYTES) are sorted by size. With `is_largest_first` the order begins with the
-    largest case, otherwise the order ends with the largest case. If the orders of successive
-    launches alternate, large cases follow each other, and each large case reuses the memory that
-    the previous case released. Memory that was in use a moment ago is available at once. Memory
+    Large cases have at least LARGE_BYTES on all ranks together, and are sorted by size. With
+    `is_largest_first` the order begins with the largest case. Otherwise the order ends with the
+    largest case.
+
+    If the orders of successive launches alternate, large cases follow each other, and each large
+    case reuses the memory that the previous case released. This memory is available at once. Memory
     that a virtual machine has returned to its host comes back at half a GiB/s (observed), which
     would take most of the time of a session.
     """

@@ -37,13 +37,13 @@ class HostError(Exception):
 class HostLostError(HostError):
     """An error because a host or a worker has ended, or does not reply.
 
-    If the error is raised before the first measurement, all cases fail. If a host is lost later,
+    If this error is raised before the first measurement, all cases fail. If it is raised later,
     measuring ends, and only the cases with too few launches fail.
     """
 
 
 class IncomparableHostsError(HostError):
-    """A difference of software or devices, because of which hosts cannot measure together."""
+    """An error because hosts with different software or devices cannot measure together."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +143,7 @@ class Request(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A checked reply of a worker: `answer` is a Failure, or has the type that was requested."""
+    """A checked reply of a worker: `answer` is a Failure, or has the request's `reply_type`."""
 
     answer: Any
 
@@ -170,8 +170,8 @@ class Worker(ABC):
     def send(self, request: Request[Any] | None) -> None:
         """Send `request` without waiting for the reply, which `receive` reads.
 
-        None sends nothing, and expects the first reply of the worker, which says that the worker is
-        ready.
+        If `request` is None, nothing is sent, and `receive` reads the first reply of the worker,
+        which says that the worker is ready.
         """
         self._sent_at_s = time.monotonic()
         self._reply_type = NoneType if request is None else request.reply_type
@@ -180,11 +180,11 @@ class Worker(ABC):
             self.write(json.dumps({"request": request.name, **values}).encode() + b"\n")
 
     def receive(self) -> Reply | WorkerExit | None:
-        """Wait for the next bytes of the worker, and return its reply.
+        """Wait for the next bytes of the worker, and return its reply if the reply is complete.
 
         Returns None if the reply is still incomplete. Returns a WorkerExit if the process has
-        ended, or if the bytes are not a valid reply to the request. In the second case the process
-        is killed.
+        ended. If the bytes are not a valid reply to the request, the process is killed, and its
+        WorkerExit is returned.
         """
         content = self.read()
         if not content:
@@ -205,9 +205,9 @@ class Worker(ABC):
         return replace(self.wait(), waited_s=waited_s, is_suspended=is_suspended)
 
     def _add_to_reply(self, content: bytes) -> Reply | None:
-        """Add the bytes `content` to the reply; return the reply, or None while incomplete.
+        """Add the bytes `content` to the reply; return the reply, or None if it is incomplete.
 
-        Raises WireError for an invalid reply.
+        Raises WireError if the reply is invalid.
         """
         self._partial_reply += content
         if len(self._partial_reply) > MAX_REPLY_BYTES:
@@ -256,9 +256,9 @@ class Worker(ABC):
 
 
 def parse_reply(line: bytes, reply_type: type) -> Reply:
-    """Return the Reply in `line`, a line of JSON whose value must be a `reply_type` or a Failure.
+    """Return the Reply in `line`, a line of JSON that describes a `reply_type` or a Failure.
 
-    Raises WireError, which names the expected types, if the line is not such a reply.
+    Raises WireError, which names the expected types, if `line` describes neither.
     """
     document = wire.parse_json(line)
     if not isinstance(document, dict) or set(document) != {"reply", "value"}:
@@ -294,22 +294,22 @@ class Transport(ABC):
     ) -> None:
         """Keep other sessions from measuring on the other hosts, until the transport is closed.
 
-        `report` is called with a sentence for the user before waiting for another session. Raises
-        HostError if another session still measures after `wait_s` seconds.
+        If another session is measuring there, `report` is called with a sentence for the user
+        before waiting. Raises HostError if that session still measures after `wait_s` seconds.
         """
 
     def close(self) -> None:  # noqa: B027 nothing was started on this host
-        """End the connections to the hosts, and with them all workers on the hosts."""
+        """End the connections to the hosts, and all workers on these hosts."""
 
     @abstractmethod
-    def group_members(self, cluster: ProcessGroup) -> tuple[GroupMember, ...]:
-        """Return a member for each process of `cluster`, with the addresses of all members."""
+    def group_members(self, process_group: ProcessGroup) -> tuple[GroupMember, ...]:
+        """Return a member for each process of the group, with the addresses of all members."""
 
     @abstractmethod
     def start(
         self, worker_spec: WorkerSpec, launch: LaunchId, member: GroupMember | None
     ) -> Worker:
-        """Start a worker process as `worker_spec` says, and return the worker before it is ready.
+        """Start a worker process as `worker_spec` says; return the worker without waiting for it.
 
         `launch` is the id of the launch. `member` says which process of a group the worker is; None
         means a single process. Raises HostError if the worker cannot be started.
@@ -337,8 +337,8 @@ class RemoteHosts:
 
     Attributes:
         count: The number of hosts.
-        make_transport: Returns a transport to the hosts. The argument is the private folder of the
-            session, whose files are sent to the hosts.
+        make_transport: A function that returns a transport to the hosts. Its argument is the
+            private folder of the session, whose files are sent to the hosts.
 
     """
 

@@ -24,8 +24,11 @@ from .words import Clock, DeviceClass
 class ProcessGroup:
     """The size of a group of processes that measure together.
 
-    `processes` is 0 for a process without a group. `shared_devices` is the number of GPUs that all
-    processes share, 0 if each process has its own devices.
+    Attributes:
+        processes: The number of processes; 0 for a process without a group.
+        shared_devices: The number of GPUs that all processes share; 0 if each process has its own
+            devices.
+
     """
 
     processes: int
@@ -67,24 +70,27 @@ class GroupMember:
 
     @property
     def host_names(self) -> tuple[str, ...]:
-        """The name of each host of the members, each host once; IPv6 addresses have no brackets."""
+        """The names of the hosts of all members, each name once; IPv6 addresses lack brackets."""
         names = (address.rpartition(":")[0].strip("[]") for address in self.addresses)
         return tuple(dict.fromkeys(names))
 
 
 def group_members(
-    cluster: ProcessGroup, addresses: Iterable[str], host_count: int = 1
+    process_group: ProcessGroup, addresses: Iterable[str], host_count: int = 1
 ) -> tuple[GroupMember, ...]:
-    """Return a member for each process of `cluster`, in the order of `addresses`.
+    """Return a member for each process of `process_group`, in the order of `addresses`.
 
     The processes, which have these addresses (``host:port``), are on `host_count` hosts.
     """
     listed = tuple(addresses)
     return tuple(
         GroupMember(
-            index=index, addresses=listed, hosts=host_count, shared_devices=cluster.shared_devices
+            index=index,
+            addresses=listed,
+            hosts=host_count,
+            shared_devices=process_group.shared_devices,
         )
-        for index in range(cluster.processes)
+        for index in range(process_group.processes)
     )
 
 
@@ -215,11 +221,11 @@ def group_ranks_along_axes(mesh: str, axes: str, ranks: int) -> tuple[tuple[int,
 
 
 def count_device_groups(mesh: str) -> int:
-    """Return the product of the extents of ``slices``, ``hosts`` and ``processes`` in `mesh`.
+    """Return the number of groups into which `mesh` divides the ranks along its outer axes.
 
-    This is the number of equal parts into which the mesh divides the ranks. The ranks of a part
-    differ only in their coordinate along ``devices``. The result is 1 for a mesh such as ``2x4``,
-    whose axes have no names.
+    The number is the product of the extents of ``slices``, ``hosts`` and ``processes``. For
+    ``hosts:2,devices:4`` the number is 2: the four ranks of a group differ only in their position
+    along ``devices``. For a mesh such as ``2x4``, whose axes have no names, the number is 1.
     """
     return math.prod(
         extent for name, extent in axis_extents(mesh).items() if name in NAMED_AXES[:-1]
@@ -249,8 +255,13 @@ def check_mesh_hosts(mesh: str, hosts: int, processes: int) -> None:
 class Protocol:
     """The way in which a time is measured; times of different protocols are never compared.
 
-    `program` names the form of the timed program, and `allocator` the settings of memory; each may
-    be empty. The text of a protocol is, for example, ``host/chain2-two-buffers/hugepages``.
+    The text of a protocol is, for example, ``host/chain2-two-buffers/hugepages``.
+
+    Attributes:
+        clock: The clock that reads the time.
+        program: The name of the form of the timed program; may be empty.
+        allocator: The name of the settings of memory; may be empty.
+
     """
 
     clock: Clock
@@ -259,7 +270,7 @@ class Protocol:
 
     @classmethod
     def parse(cls, text: str) -> Protocol:
-        """Return the protocol with this `text`; ValueError if no clock is at the beginning."""
+        """Return the protocol with this `text`. Raise ValueError if it begins with no clock."""
         clock, _, settings = text.partition("/")
         if clock not in list(Clock):
             raise ValueError(
@@ -280,7 +291,11 @@ class EnvironmentKey:
     Attributes:
         device_kind: The name of the chip, such as ``TPU v5 lite``.
         cores: The number of cores of a CPU; None on accelerators.
-        mesh: The shape of the ranks, or else of the slice; empty if they have no shape.
+        ranks: The number of ranks.
+        mesh: The shape in which the ranks are arranged. By default this is the shape of the slice
+            of TPUs; empty if there is no shape.
+        hosts: The number of hosts.
+        processes: The number of processes on all hosts together.
         shared: Whether several ranks use the same device, each in a process of its own.
 
     """
@@ -309,9 +324,9 @@ class EnvironmentKey:
 
 
 def slug(text: str) -> str:
-    """Return `text` as a part of a file name: lower-case letters, digits, dots and hyphens.
+    """Return `text` in lower case as a part of a file name, such as ``tpu-v5-lite``.
 
-    A hyphen replaces each series of other characters.
+    A hyphen replaces each series of characters other than letters, digits and dots.
     """
     return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")
 
@@ -333,7 +348,8 @@ class DeviceSet(EnvironmentKey):
     """The devices of a class (CPU, GPU or TPU) that a framework reaches.
 
     Attributes:
-        ranks: The number of devices, which is inherited.
+        device: The class of the devices.
+        ranks: The number of devices.
         any_ranks: Whether the devices are virtual, so that a case may use any number of them.
         program: The form of the programs that measure on these devices, a part of the protocol.
         allocator: The settings of memory on these devices, a part of the protocol.
@@ -361,10 +377,16 @@ class DeviceSet(EnvironmentKey):
 class Probe:
     """The devices that a framework reaches on this machine, and the framework's versions.
 
-    `reason_by_missing_device` maps each missing class of device to the reason. `versions` maps the
-    framework's packages to their versions, and `flags` the recorded environment variables to their
-    values. `framework_path` is the framework's folder. `process_hosts` has the name of the host of
-    each process, in the order of the processes.
+    Attributes:
+        framework: The name of the framework.
+        framework_path: The folder of the framework.
+        devices: The devices of each class that the framework reaches.
+        reason_by_missing_device: The reason why each other class of device is missing, by class.
+        versions: The versions of the framework's packages, by the name of the package.
+        flags: The values of the recorded environment variables, by the name of the variable.
+        process_hosts: The name of the host of each process, in the order of the processes; empty
+            for a process without a group.
+
     """
 
     framework: str
@@ -380,12 +402,20 @@ class Probe:
 class Environment:
     """The machine and the software of a session. Baselines are matched by `key` only.
 
-    `reason` says why this class of device was chosen, and `not_found` why each other class was not.
-    `versions` maps each framework to the versions of its packages, and `framework_paths` to its
-    folder. `flags` contains environment variables, and the CPU quota if the CPU has a quota. `host`
-    is the name of the host that measured, and `commit` the commit of the working directory. `load`
-    is the host's load average of the last minute, None if unknown. `changed` lists the variables
-    and the injection that options add, such as ``XLA_FLAGS=--a``; empty in an ordinary session.
+    Attributes:
+        key: The environment key.
+        device: The class of device on which the session measures.
+        reason: The reason why this class was chosen.
+        versions: The versions of each framework's packages, by framework and by package.
+        flags: The values of environment variables, by name, and the CPU quota if there is one.
+        framework_paths: The folder of each framework, by framework.
+        not_found: The reason why each other class of device was not chosen.
+        host: The name of the host that measured.
+        commit: The commit of the working directory.
+        load: The host's load average of the last minute; None if unknown.
+        changed: The variables and the injection that options add, such as ``XLA_FLAGS=--a``; empty
+            in an ordinary session.
+
     """
 
     key: EnvironmentKey

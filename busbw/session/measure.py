@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from busbw import extensions
 from busbw.driver.executor import Executor
-from busbw.driver.schedules import RoundRunner, Side, Stack
+from busbw.driver.schedules import RoundRunner, Side, StackWorkers
 from busbw.driver.transport import HostError
 from busbw.frameworks import FRAMEWORKS
 from busbw.judge.case import plan_rerun
@@ -189,7 +189,7 @@ def runner_arguments(
         }
         # The reference stays unchanged, so that a slower candidate shows as a loss.
         injection = options.inject if side is Side.CANDIDATE else None
-        stacks[side] = Stack(worker_specs=worker_specs, injection=injection)
+        stacks[side] = StackWorkers(worker_specs=worker_specs, injection=injection)
     return {
         "executor": executor,
         # Two CaseSpecs with different strategies can be the same Case, which is measured once.

@@ -24,7 +24,7 @@ from busbw import grid, wire
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor, probe
 from busbw.driver.local import LocalTransport
-from busbw.driver.schedules import RoundRunner, Side, Stack
+from busbw.driver.schedules import RoundRunner, Side, StackWorkers
 from busbw.driver.transport import WorkerSpec
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.case import Case, CaseSpec
@@ -121,7 +121,7 @@ def launch(
     A case in which the machine stalled is launched once more, twice at most.
     """
     framework = specs[0].framework
-    stacks = {Side.CANDIDATE: Stack(worker_specs={framework: worker_spec(framework, ranks)})}
+    stacks = {Side.CANDIDATE: StackWorkers(worker_specs={framework: worker_spec(framework, ranks)})}
     keys = keys_of(specs, ranks)
     results: dict[Case, Run | Failure] = {}
     with local_executor() as executor:

@@ -17,7 +17,7 @@ from typing import Any
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.local import LocalTransport, LocalWorker
-from busbw.driver.schedules import Stack
+from busbw.driver.schedules import StackWorkers
 from busbw.driver.transport import EndMethod, Reply, Request, WorkerExit, WorkerSpec
 from busbw.model.case import Case
 from busbw.model.launch import Failure, Injection, LaunchId, MeasurementPlan, Run
@@ -37,8 +37,8 @@ def worker_spec(python: str = sys.executable, **script: object) -> WorkerSpec:
     )
 
 
-def stack(begin: WorkerSpec | None = None, injection: Injection | None = None) -> Stack:
-    return Stack(worker_specs={"fake": begin or worker_spec()}, injection=injection)
+def stack(begin: WorkerSpec | None = None, injection: Injection | None = None) -> StackWorkers:
+    return StackWorkers(worker_specs={"fake": begin or worker_spec()}, injection=injection)
 
 
 def executor(bundle: Bundle, on_note: Callable[[str], None] = lambda note: None) -> Executor:

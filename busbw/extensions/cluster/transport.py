@@ -273,14 +273,14 @@ class ClusterTransport(HostsTransport):
             list(pool.map(lambda link: link.close(), self._links))
         self._engine.close()
 
-    def group_members(self, cluster: ProcessGroup) -> tuple[GroupMember, ...]:
+    def group_members(self, process_group: ProcessGroup) -> tuple[GroupMember, ...]:
         hosts = [self._reachable_host(index) for index in self._host_indices]
-        count = cluster.processes // len(hosts)
+        count = process_group.processes // len(hosts)
         addresses = list[str]()
         for host in hosts:
             channel = host.send_request("send_free_addresses", count, host.address)
             addresses += host.wait_for(channel.receive)
-        return group_members(cluster, addresses, len({host.machine for host in hosts}))
+        return group_members(process_group, addresses, len({host.machine for host in hosts}))
 
     def start(
         self, worker_spec: WorkerSpec, launch: LaunchId, member: GroupMember | None

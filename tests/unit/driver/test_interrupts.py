@@ -10,14 +10,14 @@ import pytest
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.local import LocalWorker
-from busbw.driver.schedules import RoundRunner, Side, Stack
+from busbw.driver.schedules import RoundRunner, Side, StackWorkers
 from tests.helpers.sweep import sweep
 from tests.helpers.workers import PLAN, Watched, case, keyed, processes, stack
 
 pytestmark = pytest.mark.workers
 
-ONE: Mapping[Side, Stack] = {Side.CANDIDATE: stack()}
-BOTH: Mapping[Side, Stack] = {Side.REFERENCE: stack(), Side.CANDIDATE: stack()}
+ONE: Mapping[Side, StackWorkers] = {Side.CANDIDATE: stack()}
+BOTH: Mapping[Side, StackWorkers] = {Side.REFERENCE: stack(), Side.CANDIDATE: stack()}
 
 
 def interrupt_at(event: str, launch: str = "") -> Callable[[LocalWorker, str], None]:

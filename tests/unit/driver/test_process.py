@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from busbw.driver.local import command_ending_with
+from busbw.driver.local import command_tied_to_parent
 from tests.helpers.workers import processes, wait_until
 
 pytestmark = pytest.mark.workers
@@ -64,12 +64,12 @@ def test_a_parent_that_is_killed_while_it_starts_a_process_leaves_no_process(
 def test_a_command_that_is_tied_to_an_ended_parent_is_not_run(
     others: int, ends: tuple[int, str]
 ) -> None:
-    done = _run(*command_ending_with(os.getpid() + others, ["echo", "runs"]))
+    done = _run(*command_tied_to_parent(os.getpid() + others, ["echo", "runs"]))
     assert (done.returncode, done.stdout) == ends
 
 
 def test_a_command_that_cannot_be_started_prints_the_reason(tmp_path: Path) -> None:
-    done = _run(*command_ending_with(os.getpid(), [str(tmp_path / "python")]))
+    done = _run(*command_tied_to_parent(os.getpid(), [str(tmp_path / "python")]))
     assert (done.returncode, done.stderr) == (
         127,
         f"{tmp_path}/python cannot be started: No such file or directory\n",
@@ -77,7 +77,7 @@ def test_a_command_that_cannot_be_started_prints_the_reason(tmp_path: Path) -> N
 
 
 def test_a_started_command_does_not_ignore_the_signals_that_python_ignores() -> None:
-    done = _run(*command_ending_with(os.getpid(), ["grep", "SigIgn", "/proc/self/status"]))
+    done = _run(*command_tied_to_parent(os.getpid(), ["grep", "SigIgn", "/proc/self/status"]))
     mask = int(done.stdout.split()[1], 16)
     assert not mask >> (signal.SIGPIPE - 1) & 1
     assert not mask >> (signal.SIGXFSZ - 1) & 1

@@ -18,7 +18,7 @@ from busbw.driver.local import LocalWorker
 from busbw.driver.schedules import (
     RoundRunner,
     Side,
-    Stack,
+    StackWorkers,
     shuffle_cases,
 )
 from busbw.driver.transport import Request, WorkerSpec
@@ -47,7 +47,7 @@ LARGE = (2**28, 2**29, 2**30)
 def make_schedule(
     executor: Executor,
     cases: Mapping[Case, EnvironmentKey],
-    candidate: Stack | None = None,
+    candidate: StackWorkers | None = None,
     **options: Any,
 ) -> RoundRunner:
     """Make a schedule with the fake back end, by default of a single round."""

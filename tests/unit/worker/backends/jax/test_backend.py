@@ -11,7 +11,7 @@ from busbw.collectives import COLLECTIVES
 from busbw.driver.bundle import Bundle
 from busbw.driver.executor import Executor
 from busbw.driver.local import LocalTransport
-from busbw.driver.schedules import RoundRunner, Side, Stack
+from busbw.driver.schedules import RoundRunner, Side, StackWorkers
 from busbw.model import variables
 from busbw.model.case import CaseSpec
 from busbw.model.words import FailureKind
@@ -197,7 +197,9 @@ def test_the_proof_also_checks_a_jax_program_that_an_earlier_worker_compiled(
 def test_two_interleaved_jax_stacks_keep_their_compiled_programs_in_separate_folders() -> None:
     bundle = Bundle()
     try:
-        stacks = {side: Stack(worker_specs={"jax": real.worker_spec("jax", 4)}) for side in Side}
+        stacks = {
+            side: StackWorkers(worker_specs={"jax": real.worker_spec("jax", 4)}) for side in Side
+        }
         keys = real.keys_of([_spec()], ranks=4)
         RoundRunner(
             Executor(LocalTransport(bundle)), keys, real.QUICK, stacks, can_overlap=True
