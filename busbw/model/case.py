@@ -1,8 +1,8 @@
 """Requested cases (CaseSpec), cases on a machine (Case), and the options that select cases.
 
-No value here holds a measured result. A Case knows of the hardware only the facts that a probe
-reported. The workload of a rank and the descriptor of a framework (Framework) are here, too. The
-descriptors of all frameworks are in `busbw.frameworks`.
+No class here holds a measured result. All that a Case knows about the hardware was reported by a
+probe. The class Framework, which describes a framework, is here, too. Its instances, one for each
+framework, are in `busbw.frameworks`.
 """
 
 from __future__ import annotations
@@ -31,12 +31,11 @@ ALL_COLLECTIVES_WORD = "all"
 class Workload:
     """The collective that the ranks run, or a user's program with all its collectives.
 
-    This class has the attributes that a CaseSpec and a Case have in common, without the strategy,
-    the ranks and the mesh.
+    This is the base class of CaseSpec and Case. They add the strategy, the ranks and the mesh.
 
     Attributes:
         framework: The name of the framework, such as ``jax``.
-        payload_bytes: The payload; a placeholder for a user's program.
+        payload_bytes: The payload in bytes; without a meaning for a user's program.
         dtype: The type of the elements.
         collective: The name of the collective, such as ``all_reduce``; `ALL_COLLECTIVES_WORD` for a
             program.
@@ -66,7 +65,7 @@ class Workload:
 
     @property
     def program_label(self) -> str:
-        """The word ``program`` for a user's program, as in ids and file names; otherwise empty."""
+        """``program`` for a user's program, as a part of ids and file names; otherwise empty."""
         return "" if self.is_single_collective else "program"
 
 
@@ -81,14 +80,15 @@ class Framework:
         strategy_of_other_collectives: The strategy of all collectives other than all-reduce.
         pip_extra: The extra of busbw's package that installs the framework, such as ``tf`` in
             ``busbw[tf]``.
-        packages: The packages that may provide the framework, and libraries for chips that no
-            package requires, such as ``libtpu``.
+        packages: The names of the packages that may provide the framework, and of libraries for
+            chips that these packages do not require, such as ``libtpu``.
         has_only_sums: Whether the framework's only collective is an all-reduce of sums over all
             ranks.
         can_share_devices: Whether several processes of the framework can measure on the same GPU.
         is_scripted: Whether the framework simulates measurements, for tests. A scripted framework
             is always installed, and is measured only if an option names it.
-        environment: Variables that are set in the framework's workers unless the user has set them.
+        environment: Environment variables of the framework's workers. A variable that the user has
+            set keeps the user's value.
 
     """
 
@@ -104,7 +104,7 @@ class Framework:
 
 
 class GridError(ValueError):
-    """The error of a selection of cases that cannot be measured, such as an empty selection.
+    """The error if the selected cases cannot be measured, for example if no case is selected.
 
     The message tells the user the reason, such as a missing device.
     """
@@ -120,9 +120,13 @@ class GridOptions:
         frameworks: The installed frameworks to measure.
         absent_frameworks: The frameworks that are not installed but have baselines: their cases are
             reported as SKIPPED.
-        names_frameworks: Whether the user named the frameworks. Then a framework that supports no
-            combination is an error; otherwise it is skipped.
+        names_frameworks: Whether the user named the frameworks. If so, a framework that supports no
+            combination is an error. If not, such a framework is skipped.
+        strategies: The names of strategies, such as ``ring``.
+        collectives: The names of collectives, such as ``all_reduce``.
+        reduce_ops: The reduce operations, such as ``sum``.
         placement: The requested placements, such as ``in_place``.
+        dtypes: The types of elements, such as ``float32``.
         payloads: The payloads in bytes.
         ranks: The number of ranks; None for all devices.
         mesh: The shape of the ranks, such as ``2x4``; empty for the shape of the devices.
@@ -186,10 +190,10 @@ class CaseSpec(Workload):
 
     @property
     def label_parts(self) -> tuple[str, ...]:
-        """The collective, reduce op, placement, strategy and dtype, for the label of failed cases.
+        """The collective, reduce op, placement, strategy and dtype of the case.
 
-        The label begins with the framework. Failed cases with the same label and outcome share a
-        line of the conclusion.
+        The label of a failed case consists of the framework and these parts. Failed cases with the
+        same label and outcome share a line at the end of the terminal output.
         """
         return (self.collective, self.reduce_op, self.placement, self.strategy, self.dtype)
 
@@ -203,10 +207,10 @@ class Case(Workload):
     Attributes:
         strategy: The actual strategy, such as ``psum``, never ``default``. For a user's program,
             the name of the program.
-        ranks: The number of all ranks that take part. With `axes` they form several groups, and
-            each group runs a collective of its own at the same time.
+        ranks: The number of all ranks that take part. With `axes` the ranks form several groups,
+            and each group runs a collective of its own at the same time.
         mesh: The shape in which ranks are arranged, such as ``2x4``; empty if they have no shape.
-        protocol: How a time is measured.
+        protocol: The way in which the time of the case is measured.
 
     """
 
@@ -216,9 +220,9 @@ class Case(Workload):
     protocol: Protocol
 
     def validate(self) -> None:
-        """Raise ValueError if `axes` contradict `mesh`, or `mesh` does not have `ranks` ranks.
+        """Raise ValueError if `mesh` lacks one of `axes`, or if `mesh` does not have `ranks` ranks.
 
-        Without `axes` nothing is checked. The message begins with the name of the wrong field.
+        If `axes` is empty, nothing is checked. The message begins with the name of the wrong field.
         """
         if not self.axes:
             return
@@ -241,10 +245,10 @@ class Case(Workload):
 
     @property
     def family_name(self) -> str:
-        """The name of the family (the cases that differ only in payload), as text for tables.
+        """The name of the case's family, for tables: ``jax all_reduce (psum), bfloat16``.
 
-        For example ``jax all_reduce (psum), bfloat16``; usual values, such as float32, are left
-        out.
+        A family has the cases that differ only in payload. Usual values, such as float32, are left
+        out of the name.
         """
         if not self.is_single_collective:
             return f"{self.framework} {self.program_label} {self.strategy}"
@@ -257,7 +261,7 @@ class Case(Workload):
 
     @property
     def file_stem(self) -> str:
-        """The first part of the name of the case's baseline file, such as ``jax.all_reduce``."""
+        """The case's framework and collective, which begin file names: ``jax.all_reduce``."""
         return ".".join(filter(None, (self.framework, self.program_label, self.collective)))
 
     @property
@@ -267,9 +271,9 @@ class Case(Workload):
 
     @property
     def line_key(self) -> tuple[str, str, str, str, int]:
-        """The dtype, reduce op, placement, axes and payload (bytes), by which lines are sorted.
+        """The key of the case's line within its baseline file, whose lines are sorted by this key.
 
-        The lines are the lines of the case's baseline file.
+        The key is the dtype, reduce op, placement, axes and payload (in bytes) of the case.
         """
         return (self.dtype, self.reduce_op, self.placement, self.axes, self.payload_bytes)
 
@@ -299,24 +303,25 @@ class Case(Workload):
 T = TypeVar("T")
 
 
-def convert_to(kind: type[T], *values: object, **changes: object) -> T:
-    """Return a new instance of the dataclass `kind`, with fields copied from other values.
+def convert_to(kind: type[T], *sources: object, **field_values: object) -> T:
+    """Return a new instance of the dataclass `kind`, with fields copied from other objects.
 
     Args:
         kind: The dataclass.
-        values: Objects whose attributes are copied to the fields of the same names. If several
-            objects have an attribute, the first object counts.
-        changes: Values of fields, which count more than the attributes of `values`.
+        sources: Objects whose attributes are copied to the fields of the same names. If several
+            objects have an attribute, the value of the first of these objects is copied.
+        field_values: Values of fields, by the name of the field. They take precedence over the
+            attributes of `sources`.
 
     Returns:
-        The instance. A field without a value in `changes` and `values` has its default.
+        The instance. A field without a value in `field_values` and `sources` has its default.
 
     """
-    names = [f.name for f in fields(kind) if f.name not in changes]  # type: ignore[arg-type]
+    names = [f.name for f in fields(kind) if f.name not in field_values]  # type: ignore[arg-type]
     same = {
-        name: getattr(value, name)
-        for value in reversed(values)
+        name: getattr(source, name)
+        for source in reversed(sources)
         for name in names
-        if hasattr(value, name)
+        if hasattr(source, name)
     }
-    return kind(**same, **changes)
+    return kind(**same, **field_values)

@@ -1,8 +1,9 @@
 """Types of dataclass fields, such as `Count`, which state the values that a field accepts.
 
-`wire.from_json` calls the check in such a type with the value of the field. A check raises
-ValueError, whose message says which values are accepted. Larger numbers than the accepted numbers
-would overflow in formulas, or fill the memory with lists of ranks.
+A type such as ``Annotated[int, check]`` contains a check. `wire.from_json` calls the check with the
+value of the field. A check raises ValueError, whose message says which values are accepted. Numbers
+have upper bounds, because huge numbers would overflow in formulas, or would fill the memory with
+lists of ranks.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from typing import Annotated
 
 @dataclass(frozen=True, slots=True)
 class RangeCheck:
-    """A check that a number is at least `least` and at most `most`.
+    """A function that checks that a number is at least `least` and at most `most`.
 
     Attributes:
         least: The least accepted number.
         most: The largest accepted number.
         unit: The unit of both numbers in the error message; empty for no unit.
-        text: The accepted numbers in words, for the message; if empty, the message names both
-            numbers.
+        text: The accepted numbers in words for the error message, such as ``0 or more``. If empty,
+            the message names `least` and `most`.
 
     """
 
@@ -54,7 +55,7 @@ def moment_text(moment: datetime.datetime) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def parse_moment(text: str) -> datetime.datetime:
-    """Return the moment, in UTC, of a text such as ``2026-01-31T03:00:00Z``.
+    """Return the moment that a text such as ``2026-01-31T03:00:00Z`` names, with the time zone UTC.
 
     Raises ValueError if `text` has any other form.
     """

@@ -1,8 +1,8 @@
 """Launches: their plans and ids, injected losses, and the results of cases in launches.
 
 A launch gives each case a Run or a Failure, and a Measurement has the Runs and Failures of a case.
-`busbw.judge` decides which verdict the Measurement gives. A MeasurementPlan and an Injection are no
-part of a Case: cases that were measured with different plans are equal.
+`busbw.judge` decides which verdict the Measurement gives. A Case contains no MeasurementPlan and no
+Injection, so times that were measured with different plans belong to the same Case.
 """
 
 from __future__ import annotations
@@ -19,22 +19,23 @@ from .words import Clock, FailureKind, OutOfMemoryDetection, payload_text
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MeasurementPlan:
-    """The number and the length of measurements; no plan changes the measured program.
+    """How often and how long a session measures. The measured program is the same for all plans.
 
     A sample is the difference in time between a long and a short chain (two calls of the same
     program with different numbers of iterations), divided by the difference in iterations.
 
     Attributes:
         launches: The number of launches in which each case is measured.
-        samples: The number of samples of a case in a launch; fewer if they take too long.
+        samples: The number of samples of a case in a launch. The launch takes fewer samples if they
+            take longer than `budget_s`.
         min_sample_s: The least difference in seconds between the times of the long and the short
             chain, so that the clock can measure the difference. The difference is smaller if the
             program cannot run more iterations, or if a single turn takes the whole budget.
-        budget_s: The seconds after which sampling ends early, if at least two samples exist. After
-            several times `budget_s` a single sample is enough.
+        budget_s: The seconds after which a launch takes no more samples of a case, if it has at
+            least two. After several times `budget_s` a single sample is enough.
         timeout_s: The longest time in seconds that a case may take in a launch.
-        seed: The seed that shuffles the order of cases.
-        memory_limit_bytes: An artificial limit of a host's memory; None without a limit.
+        seed: The seed of the random order of cases.
+        memory_limit_bytes: An artificial limit of a host's memory in bytes; None for no limit.
 
     """
 
@@ -51,12 +52,13 @@ class MeasurementPlan:
 class Injection:
     """A loss that --inject causes on purpose, to test whether busbw detects the loss.
 
-    A delay, which is a busy loop on every rank, is really executed in the measured program.
+    An injection is either a delay or a limit of memory. A delay is a busy loop on every rank, which
+    is really executed in the measured program.
 
     Attributes:
         share: The delay as a fraction of the time of an undelayed collective, such as 0.05; None
-            if the worker has less memory instead.
-        limit_bytes: The memory that the worker may use; None for a delay.
+            for a limit of memory.
+        limit_bytes: The memory in bytes that the worker may use; None for a delay.
         payloads: The payloads in bytes of the cases that lose time or memory; empty for all cases.
 
     """
@@ -70,9 +72,9 @@ class Injection:
         return not self.payloads or case.payload_bytes in self.payloads
 
     def delay_s(self, undelayed_s: float) -> float:
-        """Return the delay in seconds of a collective that takes `undelayed_s` seconds undelayed.
+        """Return the delay in seconds of a collective that takes `undelayed_s` seconds without it.
 
-        Returns 0.0 if the worker has less memory instead.
+        Returns 0.0 if the injection is a limit of memory.
         """
         return (self.share or 0.0) * undelayed_s
 
@@ -148,21 +150,21 @@ class LaunchId:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Proof:
-    """The record of a check that the compiled program of a case does the requested collective.
+    """The evidence that the compiled program of a case contains the requested collective.
 
     Attributes:
-        collectives: The number of collectives of each kind, such as ``all-reduce``, in a turn of
-            the measured loop.
+        collectives: The number of collectives in a turn of the measured loop, by the kind of
+            collective, such as ``all-reduce``.
         payload_copies: The number of copies of the payload in a turn of the loop.
         algorithm: The strategy of the case, such as ``psum``.
-        copies_per_call: The number of copies of the payload that a call makes outside of the loop,
-            however many collectives the call chains.
-        array_bytes: The size of a collective's result on a rank; None if unknown.
+        copies_per_call: The number of copies of the payload outside of the loop. A call of the
+            program makes these copies once, even if it runs many collectives.
+        array_bytes: The size in bytes of a collective's result on a rank; None if unknown.
         groups: The ranks of each group over which a collective runs; empty if unknown.
         read_from: The kind of text in which the collectives were counted, such as
             ``executed graph``.
-        chosen: The value of each property of the algorithm that the compiler states, such as
-            ``colors``, by the name of the property.
+        chosen: The properties of the algorithm that the compiler chose and states, by the name of
+            the property, such as ``colors``.
 
     """
 
@@ -178,15 +180,16 @@ class Proof:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """The measurement of a case in a launch in which all values were correct.
+    """The measurement of a case in a launch, if all values of the results were correct.
 
-    A wrong value makes a Failure instead. Each size in bytes is None if unknown.
+    If a value was wrong, the case has a Failure instead. Each size in bytes is None if unknown.
 
     Attributes:
         launch: The id of the launch.
         iterations: The number of collectives in the long chain of a sample.
-        samples_s: The seconds of a single collective by each sample, in the order of measuring.
-        compile_s: The seconds of compiling.
+        samples_s: The samples in the order of measuring: each is the time of a single collective in
+            seconds.
+        compile_s: The time of compiling in seconds.
         values_checked: The number of elements that were compared with the expected elements, over
             all ranks and samples.
         proof: The proof that the program does the requested collective.
@@ -196,7 +199,8 @@ class Run:
         injected: The text of the injection; empty without an injection.
         injected_ratio: The time with an injected delay divided by the time without it, in
             interleaved samples on the host's clock; None without a delay.
-        clocks_s: The time of the launch (the p25 of its samples) by the name of each clock.
+        clocks_s: The time of a collective in seconds (the p25 of the samples of a clock), by the
+            name of the clock.
         dispatch_s: The seconds that a call takes in addition to its collectives; None if unknown.
         rank_times_s: The median time of a collective on each rank; empty if the clock cannot
             distinguish ranks.
@@ -232,7 +236,7 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PreviousPace:
-    """The speed of a case in its previous launch, on the host's clock.
+    """The speed of a case in its previous launch, measured with the host's clock.
 
     A chain of n collectives took `dispatch_s` + n `time_s` seconds.
 
@@ -261,14 +265,14 @@ class PreviousPace:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Failure:
-    """The reason why a launch gave no Run for a case; a value, not an exception.
+    """The reason why a launch measured no time for a case; a value, not an exception.
 
-    `needed_bytes` and the fields below it are only for OUT_OF_MEMORY, and None if unknown.
+    The fields whose names end with `_bytes` are only for OUT_OF_MEMORY, and None if unknown.
 
     Attributes:
         kind: The kind of failure.
         message: The reason in words, for the user.
-        launch: The id of the launch; without values if the case failed without a launch.
+        launch: The id of the launch; an empty id if the case failed without a launch.
         exit_code: The exit code of the worker; None if the worker did not end.
         log: The end of the worker's log.
         detected: How busbw noticed that memory ran out; None for other kinds.
@@ -292,7 +296,7 @@ class Failure:
 
     @property
     def first_line(self) -> str:
-        """The first line of the message; text of a compiled program may follow in later lines."""
+        """The first line of the message. Later lines can contain the text of a program."""
         return self.message.partition("\n")[0].removesuffix(":")
 
 

@@ -90,10 +90,10 @@ class Record(Stack):
 
     @property
     def setup(self) -> Mapping[str, str]:
-        """The setup: versions, flags, the host and the hash of worker code, each by its name.
+        """The versions, the flags, the host and the hash of worker code, by name.
 
-        The host has the name HOST_SETUP_NAME and the hash the name OWN_CODE_SETUP_NAME; each is
-        left out if unknown.
+        The name of the host is HOST_SETUP_NAME, and the name of the hash is OWN_CODE_SETUP_NAME. A
+        host or a hash that is unknown is left out.
         """
         names = {HOST_SETUP_NAME: self.host, OWN_CODE_SETUP_NAME: self.worker}
         known_names = {name: text for name, text in names.items() if text}
@@ -141,7 +141,8 @@ class StoredSession:
     ) -> tuple[str, ...]:
         """Return how the setup of `framework` changed from `earlier_session` to this session.
 
-        Each change is a text such as ``jax 0.10.1 -> 0.10.2``. `setup_changes` defines a setup.
+        Each change is a text such as ``jax 0.10.1 -> 0.10.2``. A setup has the versions, the flags,
+        the host and the hash of worker code.
         """
         return setup_changes(earlier_session._setup(framework), self._setup(framework))
 
@@ -162,9 +163,9 @@ def setup_changes(
 
     A setup maps names to values: packages to versions, flags to their values, HOST_SETUP_NAME to
     the host, and OWN_CODE_SETUP_NAME to the hash of worker code. A version or flag that only one
-    setup contains is a change, too, such as ``XLA_FLAGS none -> --x``. A host or a hash counts only
-    if both setups contain it. There are no changes if `earlier_setup` is empty, because then the
-    earlier setup is unknown.
+    setup contains is a change, too, such as ``XLA_FLAGS none -> --x``. Hosts are compared only if
+    both setups contain a host, and hashes only if both contain a hash. If `earlier_setup` is empty,
+    the earlier setup is unknown, and the result is empty.
     """
     names = [
         name
@@ -183,11 +184,12 @@ def setup_changes(
 def merge_sessions(
     sessions: Iterable[StoredSession], merge_within: datetime.timedelta
 ) -> tuple[StoredSession, ...]:
-    """Return sessions in the order of time, with sessions that began near each other merged.
+    """Merge sessions that began near each other, and return the sessions in the order of time.
 
-    Sessions are merged if they began less than `merge_within` after the first of these sessions,
-    because they share the state of the machine. A session with `has_change` is merged only with
-    records of other cases of the same moment: launches of other sessions would hide the change.
+    Sessions are merged if they began less than `merge_within` after the first of them, because the
+    state of the machine was then the same. A session with `has_change` is an exception, because
+    launches of other sessions would hide the change. It is merged only with a session of other
+    cases that began at the same moment.
     """
     merged: list[StoredSession] = []
     for session in sorted(sessions, key=lambda session: session.began):
@@ -205,10 +207,10 @@ def merge_sessions(
 def _may_merge(
     first_session: StoredSession, later_session: StoredSession, merge_within: datetime.timedelta
 ) -> bool:
-    """Return whether `later_session` is merged into `first_session`.
+    """Return whether `later_session` may be merged into `first_session`.
 
     `later_session` must have begun less than `merge_within` after `first_session`. If either
-    session found a change, both must have begun at the same moment, and have no case in common.
+    session has a change, both must have begun at the same moment, and have no case in common.
     """
     if first_session.has_change or later_session.has_change:
         return (
@@ -220,19 +222,20 @@ def _may_merge(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Baseline:
-    """The stored records of a case on a machine, oldest first.
+    """The accepted times of a case on a machine, as a record for each stored session.
 
-    A single record without times means that the case ran out of memory.
+    A baseline can also say that the case ran out of memory. Then it has a single record, which has
+    no times.
 
     Attributes:
         case: The case.
-        records: A record for each stored session.
+        records: A record for each stored session, the oldest first.
         needed_bytes: The memory that the case needed; None if unknown, or if the case has times.
         available_bytes: The memory that was free; None if unknown, or if the case has times.
         memory_limit_bytes: The artificial limit under which the case ran out of memory; None
             without a limit.
-        pinned_us: The pinned time in microseconds: the level may exceed it only by the budget,
-            which bounds the sum of all small accepted losses. None if the case ran out of memory.
+        pinned_us: The pinned time in microseconds, which the level may exceed only by the budget.
+            So the sum of all small accepted losses is bounded. None if the case ran out of memory.
         pinned_date: The date on which that time was pinned; None if the case ran out of memory.
 
     """
@@ -262,14 +265,14 @@ class Baseline:
 
     @property
     def times_s(self) -> tuple[float, ...]:
-        """The time of each launch of all records, in seconds; empty if memory ran out."""
+        """The times of all launches of all records, in seconds; empty if the case has no times."""
         return tuple(time_s for record in self.records for time_s in record.times_s)
 
     @property
     def level_us(self) -> float | None:
-        """The median of the medians of sessions, in microseconds; None if memory ran out.
+        """The median of the medians of sessions, in microseconds; None if the case has no times.
 
-        The median of all launches would not do, because launches of the same session are alike.
+        The median of all launches would be less exact, because launches of a session are alike.
         """
         if self.is_out_of_memory:
             return None
@@ -277,7 +280,7 @@ class Baseline:
 
     @property
     def level_s(self) -> float | None:
-        """The median of the medians of sessions, in seconds; None if the case ran out of memory."""
+        """The median of the medians of sessions, in seconds; None if the case has no times."""
         return None if self.level_us is None else self.level_us / 1e6
 
     @property
@@ -287,8 +290,8 @@ class Baseline:
 
     @property
     def line_id(self) -> tuple[object, ...]:
-        """The key of the baseline's line in its file: the key of the case, and the memory limit.
+        """The key of the baseline's line in its file: the case's `line_key` and the memory limit.
 
-        The memory limit is in bytes, 0 without a limit.
+        The memory limit is in bytes; 0 without a limit.
         """
         return (self.case.line_key, self.memory_limit_bytes or 0)

@@ -1,8 +1,9 @@
-"""Environment variables: the choice of recorded variables, and the removal of secrets.
+"""Environment variables: which of them busbw records, and how secrets are removed.
 
-Anybody may read baselines, results and logs. A variable is recorded if its name begins like the
-variables of a framework, of CUDA or of NCCL, and does not look like the name of a secret. User
-names and passwords are removed from URLs in the value, and home directories are written as ``~``.
+Baselines, results and logs must contain no secrets, because anybody may read them. A variable is
+recorded if its name begins like the variables of a framework, of CUDA or of NCCL (for example with
+``XLA_``), and does not look like the name of a secret. User names and passwords are removed from
+URLs in the value, and home directories are written as ``~``.
 """
 
 from __future__ import annotations
@@ -106,9 +107,10 @@ def recorded_variables(environment: Mapping[str, str], home: str) -> dict[str, s
 
 
 def compiler_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that change how programs are compiled, with their full values.
+    """Return the variables of `environment` that change how programs are compiled.
 
-    The variables are for the key of a cache, and are never shown, because values may hold secrets.
+    The values are complete and may contain secrets. So they are used only for the key of a cache,
+    and never shown.
     """
     return {
         name: environment[name]
@@ -118,7 +120,7 @@ def compiler_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def stack_variables(environment: Mapping[str, str], home: str) -> dict[str, str]:
-    """Return the variables of `environment` that are locked with a stack.
+    """Return the variables of `environment` that belong to a stack, for the lock of the stack.
 
     `home` and other home directories become ``~``, because other users read the lock file.
     """
@@ -146,9 +148,9 @@ def expand_homes(text: str, home: str) -> str:
 
 
 def shorten_homes(text: str, home: str = "") -> str:
-    """Return `text` with ``~`` in place of home directories.
+    """Return `text` with ``~`` in place of each home directory.
 
-    Home directories are `home`, /root, and each folder in a folder /home or /Users.
+    Home directories are `home` (if not empty), /root, and each folder in a folder /home or /Users.
     """
     # Root's home is replaced only as a whole path, not where a path ends with its name.
     folder = "" if home in ("/", "/root") else home.rstrip("/")

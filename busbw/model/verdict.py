@@ -63,9 +63,9 @@ class Ceiling:
 
     Attributes:
         bytes_per_s: The ceiling of the algorithm that the compiler chose.
-        most_bytes_per_s: The ceiling of every algorithm, also of sums in the switch.
-        text: The links or the memory that set the ceiling, in words.
-        sure: Whether the stated bandwidths of the chip are reliable.
+        most_bytes_per_s: The ceiling that no algorithm can exceed, even if the switch adds up.
+        text: The links or the memory that limit the busbw, in words.
+        sure: Whether the bandwidths of the chip that its vendor states are reliable.
         in_switch: Whether the switch between the chips can add up the data of the collective.
 
     """
@@ -139,11 +139,11 @@ class Verdict:
         return self.now.busbw_gb_per_s * 1e9 / self.ceiling.bytes_per_s
 
     def headline(self) -> str:
-        """Return the outcome and its reason, as a line."""
+        """Return the outcome and its reason, as a single line of text."""
         return f"{self.outcome.value}: {self.text}"
 
     def explain(self) -> str:
-        """Return the outcome, its reason and, after a failure, the failure and its log as lines."""
+        """Return the outcome, its reason and the failure with its log, if any, as several lines."""
         lines, failure = [self.headline()], self.failure
         if failure is None:
             return lines[0]
@@ -180,10 +180,10 @@ class SessionVerdict:
         return self.outcome.is_failure
 
     def with_failure(self, outcome: SessionOutcome, text: str) -> SessionVerdict:
-        """Return the verdict with the failing `outcome` added, and `text` in front of its reasons.
+        """Return a copy of the verdict with the failing `outcome` added, and its reason `text`.
 
-        Earlier outcomes of the verdict that are not failures, such as PASS, are dropped. All
-        outcomes are in the order of their importance.
+        The reason precedes the other reasons. Outcomes that are not failures, such as PASS, are
+        dropped. The outcomes are in the order of their importance.
         """
         failures = {outcome, *(other for other in self.outcomes if other.is_failure)}
         return replace(
@@ -193,5 +193,5 @@ class SessionVerdict:
         )
 
     def headline(self) -> str:
-        """Return all outcomes and their reasons, as a line."""
+        """Return all outcomes and their reasons, as a single line of text."""
         return f"{', '.join(self.outcomes)}: {self.text}"

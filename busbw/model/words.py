@@ -16,7 +16,7 @@ GIB = 1024**3
 
 
 class DeviceClass(enum.StrEnum):
-    """The class of device on which a collective runs: CPU, GPU or TPU."""
+    """A class of devices on which a collective can run: CPU, GPU or TPU."""
 
     CPU = "cpu"
     GPU = "gpu"
@@ -35,7 +35,7 @@ class FailureKind(enum.StrEnum):
         WRONG_RESULT: A value of the result is not the exact value.
         NOT_A_COLLECTIVE: The compiled program does not do the requested collective.
         OTHER_DTYPE: The compiler uses a wider dtype than the requested dtype.
-        WRONG_WORLD: The devices are not the devices for which the case was resolved.
+        WRONG_WORLD: The devices are not the expected devices, or differ between processes.
         COMPILE_ERROR: The compiler refuses the program.
         PROGRAM_ERROR: The user's program raised an error, or cannot be measured.
 
@@ -107,8 +107,8 @@ class Outcome(enum.StrEnum):
         OUT_OF_MEMORY: The case needs more memory than is free.
         REGRESSED: The case is slower than its limit allows, as more launches confirmed.
         CHANGED: The program is compiled differently (only from an extension).
-        INCOMPARABLE: The case was measured in another way than its baseline, or does not fit only
-            because other programs use memory.
+        INCOMPARABLE: The case was measured in another way than its baseline, or ran out of memory
+            only because other programs use memory.
         NO_BASELINE: A time was measured, and no baseline exists.
         NOISY: The times vary too much for a decision.
         SKIPPED: The framework does not reach the device, or lacks the dtype.
@@ -162,16 +162,16 @@ class SessionOutcome(enum.StrEnum):
 
 
 def plural(count: int, noun: str) -> str:
-    """Return `count` with its noun in the right number, such as ``1 launch`` or ``3 launches``."""
+    """Return `count` and the singular or plural of `noun`: ``1 launch`` or ``3 launches``."""
     if count == 1:
         return f"1 {noun}"
     return f"{count} {noun}" + ("es" if noun.endswith(("nch", "tch", "s", "x")) else "s")
 
 
 def shorten_list(texts: Sequence[str], max_count: int, noun: str) -> list[str]:
-    """Return the first `max_count` of `texts`, and a text that counts the others, if any.
+    """Return the first `max_count` of `texts` and, if there are more, ``and 3 cases more``.
 
-    `noun` is the singular of the listed things, such as ``case`` for ``and 3 cases more``.
+    `noun` is the singular of what the texts name, such as ``case``.
     """
     more = len(texts) - max_count
     return [*texts[:max_count], *([f"and {plural(more, noun)} more"] if more > 0 else [])]
@@ -207,15 +207,15 @@ def parse_payload(text: str) -> int:
 
 
 def check_payload_text(text: str) -> None:
-    """Raise ValueError unless `text` is the only text that `payload_text` writes for its size."""
+    """Raise ValueError unless `text` is a payload as `payload_text` writes it: ``1K``, not 1024."""
     if payload_text(parse_payload(text)) != text:
         raise ValueError(f"expected {payload_text(parse_payload(text))}, got {text[:60]!r}")
 
 
 def bytes_text(count: int, decimals: int = 1) -> str:
-    """Return `count` bytes as text in the unit that suits, such as ``11.5 GiB`` or ``12 bytes``.
+    """Return `count` bytes as text in a suitable unit, such as ``11.5 GiB`` or ``12 bytes``.
 
-    `decimals` is the number of decimals, unless the unit is bytes.
+    `decimals` is the number of decimals; a number of bytes has none.
     """
     for unit, size in (("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
         if abs(count) >= size:
@@ -255,10 +255,13 @@ _MAX_LISTED_CHOICES = 8
 
 
 def wrong_choice_text(text: str, choices: Sequence[str]) -> str:
-    """Return an error message which says that `text` is none of the accepted words, `choices`."""
+    """Return the message of the error that `text` is none of the accepted words, `choices`."""
     return f"expected one of {choices_text(choices)}, got {text[:60]!r}"
 
 
 def choices_text(choices: Sequence[str]) -> str:
-    """Return the accepted words, `choices`, as a comma list; a long list counts its last words."""
+    """Return `choices`, the accepted words, as a comma list that is shortened if it is long.
+
+    The end of a long list is replaced by the number of the words that are left out.
+    """
     return ", ".join(shorten_list(choices, _MAX_LISTED_CHOICES, "word"))
