@@ -1,6 +1,5 @@
 """Turn verdicts and environments into tables, lines of text and documents.
 
-Functions take frozen values and return lines of text or Tables, which the functions in `RENDERERS`
-of `busbw.report.table` turn into lines. This package prints nothing, writes no file and judges
-nothing.
+Functions return lines of text or Tables. The functions in `RENDERERS` of `busbw.report.table` turn
+a Table into lines of text. This package prints nothing, writes no file and judges nothing.
 """

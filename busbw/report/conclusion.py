@@ -1,8 +1,8 @@
 """Tables of verdicts, and the lines that end the terminal output: failed cases and the verdict.
 
-Each table has cases that differ only in payload, and a row for each case. The failed cases are
-listed worst first. The tables have the numbers of a failed case. The reason why a case failed is
-only in the lines at the end, unless pytest runs with -v.
+A table has a row for each of several cases that differ only in payload, with the numbers of the
+case. The lines at the end list the failed cases, the worst first, with the reason why each case
+failed. Tables contain this reason only if pytest runs with -v.
 """
 
 from __future__ import annotations
@@ -63,17 +63,16 @@ _MARKUP_OF_OUTCOME: Mapping[Outcome, Mapping[str, bool]] = {
 def verdict_tables(
     verdicts: Sequence[Verdict], *, verbose: bool = False, changed_options: str = ""
 ) -> list[Table]:
-    """Return a table for each group of cases that differ only in payload.
+    """Return a table for each group of successive verdicts whose cases differ only in payload.
 
-    The columns have the order of nccl-tests. Without `verbose` they fit into 80 characters.
+    The columns have the order of nccl-tests. If `verbose` is false, they fit into 80 characters.
 
     Args:
         verdicts: The verdicts in the order of the rows.
         verbose: Whether to add the columns of the best launch and of the overhead of a call, and
-            the whole reason below a failed case. Otherwise only the lines that end the terminal
-            output contain the reason.
+            the whole reason below a failed case.
         changed_options: The options that changed the stack on purpose, as text for the titles;
-            empty if no option did.
+            empty if no option changed it.
 
     """
     return [
@@ -83,9 +82,9 @@ def verdict_tables(
 
 
 def legend_lines(verdicts: Sequence[Verdict]) -> list[str]:
-    """Return lines that explain the columns and the marks in the tables of `verdicts`.
+    """Return lines that explain columns and marks, such as ``*``, in the tables of `verdicts`.
 
-    The list is empty if no case was timed.
+    The list is empty if no case has a time.
     """
     if not any(verdict.now for verdict in verdicts):
         return []
@@ -148,7 +147,7 @@ def _outcome_marks(verdict: Verdict) -> str:
 
 
 def _ceiling_notes(group: Sequence[Verdict]) -> list[str]:
-    """Return a line for each ceiling of the verdicts; several ceilings have their payloads."""
+    """Return a line for each ceiling of the verdicts, with its payloads if ceilings differ."""
     verdicts = [verdict for verdict in group if verdict.ceiling is not None]
     several = len({verdict.ceiling for verdict in verdicts}) > 1
     return [
@@ -159,9 +158,9 @@ def _ceiling_notes(group: Sequence[Verdict]) -> list[str]:
 
 
 def payloads_or_programs_text(verdicts: Sequence[Verdict]) -> str:
-    """Return the payloads of verdicts as text or, for verdicts on programs, the names of programs.
+    """Return the payloads of verdicts as text or, for verdicts on programs, the programs' names.
 
-    `verdicts` is not empty. Several payloads are shortened as in `payload_span_text`.
+    `verdicts` is not empty. More than four payloads become a text such as ``1M to 64M``.
     """
     if not verdicts[0].spec.is_single_collective:
         return ", ".join(verdict.spec.strategy for verdict in verdicts)
@@ -169,7 +168,10 @@ def payloads_or_programs_text(verdicts: Sequence[Verdict]) -> str:
 
 
 def _ceiling_text(ceiling: Ceiling, payloads_text: str) -> str:
-    """Return the line on a ceiling, whose rate is followed by `payloads_text`."""
+    """Return a line with a ceiling in GB/s and its reason.
+
+    `payloads_text` says which payloads have this ceiling, such as `` for 1M, 4M``; may be empty.
+    """
     text = f"ceiling {bandwidth_text(ceiling.bytes_per_s)}{payloads_text}: {ceiling.text}"
     if ceiling.in_switch:
         text += f"; adding up in the switch up to {bandwidth_text(ceiling.most_bytes_per_s)}"
@@ -198,8 +200,8 @@ def conclusion_lines(
 ) -> list[TextLine]:
     """Return the lines that end the terminal output; the last line is the session's verdict.
 
-    The lines of failed cases come first. They are followed by `failing_since_texts`, which say
-    since when cases fail.
+    The first lines are on the failed cases. Then follow `failing_since_texts`, lines that say since
+    which session cases fail.
     """
     passed = "green" if session_verdict.outcome is SessionOutcome.PASS else "yellow"
     last = TextLine(session_verdict.headline(), {"red" if session_verdict.failed else passed: True})
@@ -212,13 +214,13 @@ def failed_case_lines(verdicts: Sequence[Verdict]) -> list[str]:
 
     Cases of the same kind (framework, collective, strategy and so on) that failed with the same
     outcome share a line, such as
-    ``2 REGRESSED: jax 256K 3.50 x (limit 2.00 x), 64K 2.10 x (limit 1.90 x)``. Beyond eight lines,
-    a last line counts the other failed cases.
+    ``2 REGRESSED: jax 256K 3.50 x (limit 2.00 x), 64K 2.10 x (limit 1.90 x)``. After at most eight
+    such lines, a last line gives the number of the other failed cases.
     """
     severity_order = list(Outcome)
     failed = [verdict for verdict in verdicts if verdict.failed]
     failed.sort(key=lambda v: (severity_order.index(v.outcome), -(v.ratio or 0.0)))
-    kinds = itertools.groupby(failed, key=lambda v: (v.outcome, _label(v.spec)))
+    kinds = itertools.groupby(failed, key=lambda v: (v.outcome, _case_label(v.spec)))
     groups = [list(group) for _, group in kinds]
     lines = [_failure_line(group) for group in groups[:_MAX_LINES]]
     left_out = sum(map(len, groups[_MAX_LINES:]))
@@ -226,11 +228,11 @@ def failed_case_lines(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def failure_logs(verdicts: Sequence[Verdict]) -> list[Paragraph]:
-    """Return a paragraph for each different detail text of failures, such as a worker's log.
+    """Return paragraphs with the details of failures, such as the end of a worker's log.
 
-    Failures with equal details share a paragraph. The heading of a paragraph has the id of the
-    first case with these details, and the number of further cases. Failed cases without details,
-    such as slower cases, are left out.
+    Cases with equal details share a paragraph. The heading of a paragraph has the id of the first
+    case with these details, and the number of the other cases. Failed cases without details, such
+    as slower cases, are left out.
     """
     case_ids_by_details: dict[tuple[str, ...], list[str]] = {}
     for verdict in verdicts:
@@ -247,7 +249,7 @@ def failure_logs(verdicts: Sequence[Verdict]) -> list[Paragraph]:
 _USUAL_NAMES = ("", "all_reduce", "sum", "none", "in_place", "default", "float32")
 
 
-def _label(spec: CaseSpec) -> str:
+def _case_label(spec: CaseSpec) -> str:
     """Return the label of a case: the framework and unusual names, such as ``jax all_gather``."""
     # For a program, its name (the strategy) is shown where other cases show the payload.
     others = () if spec.is_single_collective else (spec.collective, spec.strategy)
@@ -257,7 +259,7 @@ def _label(spec: CaseSpec) -> str:
 
 def _failure_line(group: Sequence[Verdict]) -> str:
     """Return the line for failed cases that have the same outcome and the same label."""
-    head = f"{len(group)} {group[0].outcome.value}: {_label(group[0].spec)}"
+    head = f"{len(group)} {group[0].outcome.value}: {_case_label(group[0].spec)}"
     if group[0].ratio is not None and group[0].outcome is not Outcome.CHANGED:
         return f"{head} {', '.join(shorten_list([*map(_ratio_text, group)], _MAX_CASES, 'case'))}"
     reasons = itertools.groupby(group, key=lambda verdict: verdict.text)
@@ -270,7 +272,7 @@ def _failure_line(group: Sequence[Verdict]) -> str:
 
 
 def _ratio_text(verdict: Verdict) -> str:
-    """Return the payload, the ratio and the limit: ``256K 3.50 x (limit 2.00 x)``."""
+    """Return the payload, ratio and limit of a case: ``256K 3.50 x (limit 2.00 x)``."""
     limit = "" if verdict.limit is None else f" (limit {ratio_text(verdict.limit)} x)"
     ratio = ratio_text(verdict.ratio or 0.0)
     return f"{payload_text(verdict.spec.payload_bytes)} {ratio} x{limit}"

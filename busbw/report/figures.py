@@ -43,20 +43,20 @@ class Figure(Column):
 
 
 def figure_values_for_documents(verdict: Verdict) -> dict[str, Any]:
-    """Return the value of each figure of a verdict that documents contain, by the figure's id.
+    """Return the values of a verdict's figures that documents contain, by the id of the figure.
 
-    The value is None if the verdict has no such number.
+    A value is None if the verdict has no such number.
     """
     figures = figures_of(verdict)
     return {figure.id: figure.compute(verdict) for figure in figures if figure.in_documents}
 
 
 def figures_of(verdict: Verdict) -> tuple[Figure, ...]:
-    """Return the figures of a verdict: the figures of times, and the figures of extensions.
+    """Return the figures of a verdict: TIMED_FIGURES, unless an extension replaces or adds figures.
 
-    Extensions declare figures by the name of an extra value, and a verdict has those whose name is
-    in its `extra`. Figures in an extension's table FIGURES replace the figures of times. Figures in
-    an extension's table COLUMNS are added after them.
+    An extension has tables that map the name of an extra value to figures. If such a name is in the
+    verdict's `extra`, the figures of its table FIGURES replace TIMED_FIGURES, and the figures of
+    its table COLUMNS are added at the end.
     """
     replaced, added = extensions.load_table("FIGURES"), extensions.load_table("COLUMNS")
     figures = next((replaced[name] for name in verdict.extra if name in replaced), TIMED_FIGURES)
@@ -70,17 +70,17 @@ def _microseconds_text(seconds: float) -> str:
 
 
 def _gb_per_s_text(gb_per_s: float) -> str:
-    """Return a rate in GB/s with three decimals; below 0.01 GB/s with two significant digits."""
+    """Return a bandwidth with three decimals or, below 0.01 GB/s, two significant digits."""
     return f"{gb_per_s:.3f}" if gb_per_s >= 0.01 else f"{gb_per_s:.2g}"
 
 
 def _ceiling_percent_text(fraction: float) -> str:
-    """Return a fraction of the ceiling in per cent; below 10 % with two significant digits."""
+    """Return `fraction` as whole per cent or, below 10 %, per cent with two significant digits."""
     return percent_text(fraction) if fraction >= 0.1 else f"{100 * fraction:.2g}"
 
 
 def _launch_range_text(differences: tuple[float, float]) -> str:
-    """Return the range of launches in whole per cent of the median, such as ``-1+12``.
+    """Return the range of launches in whole per cent of the median: (-0.01, 0.12) is ``-1+12``.
 
     `differences` are the relative differences of the fastest and of the slowest launch to the
     median.
@@ -106,7 +106,8 @@ def declare_figure_of_field(
     """Return a figure whose value is the field `id` of a verdict, or of a part of the verdict.
 
     Args:
-        find_part: Returns the part from a verdict. If the part is None, so is the value.
+        find_part: A function that returns the part of a verdict, or the verdict itself. If the part
+            is None, the value of the figure is None.
         id: The name of the field, and of the figure.
         heading: The heading of the column; empty for a figure that tables do not show.
         options: Other fields of the Figure.
@@ -176,7 +177,7 @@ CASE_LABELS: Mapping[str, Callable[[Verdict], object]] = {
 
 
 def figures_table(verdicts: Sequence[Verdict]) -> Table:
-    """Return the table that is written as CSV, with a row for each verdict.
+    """Return the table that the CSV document contains, with a row for each verdict.
 
     The columns are the id of the case, its labels (CASE_LABELS), the unrounded values of the
     figures, and the outcome.

@@ -1,7 +1,7 @@
-"""The JSON document that --results writes, and its session in words and tables.
+"""The JSON document that --results writes, and the description of its session for people.
 
 The fields of the classes are the keys of the document. The schema in docs/ is generated from these
-classes. The message of an error in a document names the place of the wrong value.
+classes. If a document is not valid, the error message names the place of the wrong value.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class SessionDescription:
         facts: Where and with which software the session ran, such as ``{"device": "TPU v5 ..."}``.
         tables: The tables of results, which together have a row for each case.
         changes: Paragraphs on the cases that failed or changed.
-        logs: The details of the failures, each below the cases that failed with these details.
+        logs: Paragraphs with the details of failures, below the ids of the cases that failed.
         notes: Lines that explain the columns of the tables.
 
     """
@@ -87,11 +87,11 @@ class SessionDocument(ABC):
         """The verdicts on the cases, in the order of the tests."""
 
     @abstractmethod
-    def describe_session(self) -> SessionDescription:
-        """Return the part of the description that depends on the kind of session.
+    def describe_without_verdict(self) -> SessionDescription:
+        """Return the title, the facts, the tables, and the paragraphs on cases that changed.
 
-        The part is the title, the facts, the tables, and the paragraphs on cases that changed.
-        `describe` adds the other texts.
+        These parts of the description depend on the mode of the session. `describe` adds the other
+        parts, such as the verdict.
         """
 
     @property
@@ -102,10 +102,11 @@ class SessionDocument(ABC):
     def describe(self, failing_since_texts: Sequence[str] = ()) -> SessionDescription:
         """Return the texts and tables of the session, for a summary or a page.
 
-        To the result of `describe_session`, the verdict, the failed cases and their logs are added,
-        and `failing_since_texts`: sentences that say since which session cases fail.
+        The result has everything that `describe_without_verdict` returns, the verdict, the failed
+        cases with their logs, and `failing_since_texts`. These are sentences that say since which
+        session cases fail.
         """
-        specifics = self.describe_session()
+        specifics = self.describe_without_verdict()
         failed = sum(verdict.failed for verdict in self.verdicts)
         changes = list(specifics.changes)
         if failed:
@@ -152,7 +153,7 @@ class CaseResult(Verdict):
     reference_launches: tuple[Run, ...] = ()
 
     def validate(self) -> None:
-        """Raise ValueError for a collective that is unknown, or runs over a single rank."""
+        """Raise ValueError if the collective is unknown, or runs over a single rank."""
         check_collective(self.case)
 
 
@@ -164,9 +165,9 @@ class Results(SessionDocument):
         environment: The machine, the devices and the versions.
         process_hosts: The host of each process, if a group of processes measured; otherwise empty.
         plan: The plan of the launches.
-        measuring_s: The duration of measuring.
-        spent_s: The parts of this duration: ``starting`` processes, ``measuring`` cases and
-            ``ending`` processes.
+        measuring_s: The duration of measuring in seconds.
+        spent_s: The seconds of each phase of measuring: ``starting`` processes, ``measuring`` cases
+            and ``ending`` processes.
         extra: The extra values that extensions added to the session, by name.
         cases: The cases in the order of the tests.
 
@@ -187,7 +188,7 @@ class Results(SessionDocument):
 
     @property
     def measurements(self) -> dict[CaseSpec, Measurement]:
-        """The measurement of each case that has a launch."""
+        """The measurement of each case that has launches, by the CaseSpec of the case."""
         return {
             row.spec: Measurement(case=row.case, runs=row.launches, failures=row.failures)
             for row in self.cases
@@ -196,7 +197,7 @@ class Results(SessionDocument):
 
     @property
     def references(self) -> dict[CaseSpec, Measurement]:
-        """The measurement of each case by the interleaved reference stack; empty without one."""
+        """The measurement of each case with the reference stack; empty without such a stack."""
         return {
             row.spec: Measurement(case=row.case, runs=row.reference_launches)
             for row in self.cases
@@ -205,21 +206,21 @@ class Results(SessionDocument):
 
     @property
     def machine_folders(self) -> tuple[str, ...]:
-        """The folders of the machines of all cases, such as ``tpu-v5-lite/4r``.
+        """The folders in which baselines and histories of the cases are stored.
 
-        Baselines and histories are stored in folders of these names. Each number of ranks and each
-        mesh has a folder of its own.
+        A path is relative, such as ``tpu-v5-lite/4r``. Each number of ranks and each mesh has a
+        folder of its own.
         """
         key = self.environment.key
         cases = (verdict.case for verdict in self.cases if verdict.case is not None)
         keys = [key, *(replace(key, ranks=case.ranks, mesh=case.mesh) for case in cases)]
         return tuple(dict.fromkeys(str(key.folder) for key in keys))
 
-    def describe_session(self) -> SessionDescription:
-        """Return the title, the facts and the tables of the session, and its injected losses.
+    def describe_without_verdict(self) -> SessionDescription:
+        """Return the title, the facts and the tables, and a paragraph for each injected loss.
 
-        The title names the collective, the device and the ranks. The `changes` of the result are a
-        paragraph for each injected loss.
+        The title names the collective, the device and the ranks. The paragraphs are the `changes`
+        of the result.
         """
         environment, key = self.environment, self.environment.key
         names = {verdict.case.collective for verdict in self.cases if verdict.case is not None}
@@ -256,8 +257,8 @@ class Results(SessionDocument):
 def check_collective(case: Case | None, field_name: str = "case") -> None:
     """Raise ValueError if a case has an unknown collective, or a collective over a single rank.
 
-    The message begins with `field_name`, the field of the case. If `case` is None, or the case of
-    a program, nothing is checked.
+    The message begins with `field_name`, the name of the field that has the case. If `case` is
+    None, or the case of a user's program, nothing is checked.
     """
     # A user's program contains any collectives, and its case names none of them.
     if case is None or not case.is_single_collective:
@@ -273,7 +274,7 @@ def case_result(
     measurement: Measurement | None,
     reference: Measurement | None,
 ) -> CaseResult:
-    """Return the part of the results that describes a case.
+    """Return the CaseResult of a case: its verdict, its figures and its launches.
 
     Args:
         verdict: The verdict of the case.
@@ -297,9 +298,10 @@ def case_result(
 
 
 def read_results(content: str | bytes) -> SessionDocument:
-    """Return the session in the `content` of a file of results, which any mode may have written.
+    """Return the document of a session, given the `content` of its file of results.
 
-    The extra values of launches stay plain data. Raises WireError if the content is not valid.
+    Any mode may have written the file. The extra values of launches stay as JSON has them. Raises
+    WireError if the content is not valid.
     """
     document = wire.parse_json(content)
     name = str(document.get("document")) if isinstance(document, dict) else RESULTS_KIND
@@ -329,7 +331,7 @@ def abbreviate_homes(document: object, home: str) -> object:
 
 
 def is_results(text: str) -> bool:
-    """Return whether `text` begins like a file that --results of any session mode wrote."""
+    """Return whether `text` begins like a file of results, in JSON or CSV, of any mode."""
     kinds = (RESULTS_KIND, *extensions.declared_names("RESULTS"))
     heads = (f'{{\n "document": "{kind}",' for kind in kinds)
     return text.startswith((*heads, f"case,{','.join(CASE_LABELS)},"))

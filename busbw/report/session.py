@@ -1,4 +1,4 @@
-"""The tables and lines that describe a session: header, tables of cases, and written baselines."""
+"""The tables and lines that describe a session: its header, its cases, and written baselines."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ def header_lines(
     Args:
         environment: The device and the versions of the frameworks.
         baselines_folder: The folder of all baselines; None for no line about baselines.
-        reason_by_unreached_framework: Maps frameworks that do not reach the device to the reason.
-        verbose: Add the reason why each other class of device was not chosen.
+        reason_by_unreached_framework: The reason why a framework does not reach the device, by the
+            name of the framework.
+        verbose: Whether to add the reason why each other class of device was not chosen.
 
     """
     lines = [f"busbw {name}: {text}" for name, text in environment_facts(environment).items()]
@@ -58,10 +59,10 @@ def header_lines(
 
 
 def environment_facts(environment: Environment) -> dict[str, str]:
-    """Return a text on the devices, and a text with the versions of each framework.
+    """Return a dictionary with a text on the devices, and a text on each framework.
 
-    The result maps ``device`` to the text on the devices, which ends with the reason why this class
-    of device was chosen. It maps the name of each framework to the framework's versions.
+    The key ``device`` has the text on the devices, which ends with the reason why this class of
+    device was chosen. The name of each framework has the versions of the framework.
     """
     key, quota = environment.key, environment.flags.get(CPU_QUOTA)
     kind = f"{key.device_kind} ({environment.device.value.upper()}"
@@ -75,7 +76,7 @@ def environment_facts(environment: Environment) -> dict[str, str]:
 
 
 def _mesh_text(key: EnvironmentKey) -> str:
-    """Return a text on the mesh, the hosts and processes, and a shared device; may be ""."""
+    """Return a text on the mesh, hosts, processes and sharing: `` in a 2x4 mesh``; may be empty."""
     shape = f" in a {key.mesh} mesh" if key.mesh else ""
     if (key.hosts, key.processes) != (1, 1):
         shape += f", {plural(key.hosts, 'host')}, {plural(key.processes, 'process')}"
@@ -89,8 +90,8 @@ def reference_stack_lines(
 
     Args:
         probes: The probe of the reference stack of each framework.
-        flags: The environment variables of the tested stack. The line of a reference stack lists
-            the flags whose values differ between the tested stack and this reference stack.
+        flags: The environment variables of the candidate. The line of a reference stack lists the
+            flags whose values differ between the candidate and this reference stack.
         home_folder: The home directory of the user, which is written as ``~``.
 
     """
@@ -100,13 +101,13 @@ def reference_stack_lines(
             f"busbw reference {probe.framework}: {versions_text(probe.versions)}, "
             f"from {variables.shorten_homes(probe.framework_path, home_folder)}"
         )
-        changes = setup_changes(stack_flags_or_none(probe.flags), stack_flags_or_none(flags))
+        changes = setup_changes(all_stack_flags(probe.flags), all_stack_flags(flags))
         lines.append(f"{line}; the candidate has {', '.join(changes)}" if changes else line)
     return lines
 
 
-def stack_flags_or_none(flags: Mapping[str, str]) -> dict[str, str]:
-    """Return the value of each environment variable that belongs to a stack; ``none`` if unset."""
+def all_stack_flags(flags: Mapping[str, str]) -> dict[str, str]:
+    """Return `flags` reduced to the variables of stacks, with ``none`` for each unset variable."""
     return {name: flags.get(name, "none") for name in sorted(variables.STACK_VARIABLES)}
 
 
@@ -127,9 +128,9 @@ def session_tables(
     Args:
         verdicts: The verdicts in the order of the rows.
         measurements: The measurements of the cases, which extensions read.
-        verbose: Add columns and reasons, as for `verdict_tables`.
+        verbose: Whether to add columns and reasons, as `verdict_tables` does.
         changed_options: The options that changed the stack on purpose, as text for the titles;
-            empty if no option did.
+            empty if no option changed it.
 
     """
     extra = (tables(measurements) for tables in extensions.load_functions("tables"))
@@ -145,9 +146,9 @@ ChangeRow = tuple[Path, Case, str, str, str]
 
 
 def written_baseline_tables(rows: Iterable[ChangeRow]) -> tuple[Table, ...]:
-    """Return a table for each baseline file that was written, with a row for each change.
+    """Return a table for each baseline file that was written, with a row for each changed baseline.
 
-    The rows of a file must follow each other.
+    `rows` are the changed baselines. Those of the same file must follow each other.
     """
     return tuple(
         Table(
@@ -169,7 +170,7 @@ def written_baseline_tables(rows: Iterable[ChangeRow]) -> tuple[Table, ...]:
 
 
 def _name_within_file(case: Case) -> str:
-    """Return the part of a case's name that differs within its baseline file: ``float32 1M``.
+    """Return the part of a case's name that its baseline file's name lacks: ``float32 1M``.
 
     For a case of a program, this part is the strategy, which is the name of the program.
     """
@@ -181,7 +182,7 @@ def _name_within_file(case: Case) -> str:
 def baseline_text(case: Case, baseline: Baseline | None) -> str:
     """Return a text with the level of a baseline, its busbw, its launches, and its pinned time.
 
-    Returns ``none`` without a baseline, and ``out of memory`` for a baseline without times.
+    Returns ``none`` if `baseline` is None, and ``out of memory`` for a baseline without times.
     """
     if baseline is None:
         return "none"

@@ -1,4 +1,4 @@
-"""A table as a frozen value, with columns, rows and notes; its text and CSV."""
+"""Tables with columns, rows and notes, and the functions that turn tables into text and CSV."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Column:
         id: The key of the raw values in a row, which includes their unit, such as ``median_s``.
         heading: The heading.
         unit: The unit of the cells, which is shown below the heading.
-        text: Converts a raw value to the text of a cell.
+        text: A function that returns the text of a cell, given the raw value.
         width: The least width in plain text, in characters.
         is_fitted_to_cells: Whether the column is as wide as its longest cell or heading in plain
             text. Other columns are not widened for a longer cell.
@@ -108,7 +108,7 @@ def make_rows(values: Iterable[Mapping[str, object]]) -> tuple[Row, ...]:
 
 
 def attributes_or_none(value: object | None, *names: str) -> dict[str, object]:
-    """Return the attributes `names` of `value` by name; None for each name if `value` is None."""
+    """Return the attributes `names` of `value`, by name; all are None if `value` is None."""
     return {name: None if value is None else getattr(value, name) for name in names}
 
 
@@ -119,7 +119,7 @@ def payload_span_text(payloads: Sequence[int]) -> str:
 
 
 def percent_text(fraction: float) -> str:
-    """Return a fraction, such as 0.25, as whole per cent without the per-cent sign."""
+    """Return a fraction as whole per cent without the sign: 0.25 becomes ``25``."""
     return f"{100 * fraction:.0f}"
 
 
@@ -130,7 +130,7 @@ _NOTE_INDENT = " " * 10
 
 
 def render(format_name: str, *tables: Table) -> list[str]:
-    """Return the lines of tables in a format: ``text`` or ``csv``."""
+    """Return the lines of all `tables` in the format ``text`` or ``csv``."""
     return [line.text for table in tables for line in RENDERERS[format_name](table)]
 
 
@@ -153,7 +153,7 @@ def render_text(table: Table) -> list[TextLine]:
 
 
 def _text_line(table: Table, cells: Sequence[str], widths: Sequence[int]) -> str:
-    """Return the line of a row in plain text, given its cells and the widths of the columns."""
+    """Return a row as a line of plain text, given its cells and the widths of the columns."""
     aligned = [
         " " * column.gap + (cell.ljust(width) if column.left_aligned else cell.rjust(width))
         for column, cell, width in zip(table.columns, cells, widths)
@@ -176,7 +176,7 @@ def render_csv(table: Table) -> list[TextLine]:
 
 
 def _csv_cell(value: object) -> object:
-    """Return `value` for the CSV writer; text is escaped, and quoted if it begins a formula."""
+    """Return `value` for the CSV writer; a text is escaped, and a formula gets a quote in front."""
     if not isinstance(value, str):
         return value
     text = wire.escape_unprintable(value)

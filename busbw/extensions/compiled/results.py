@@ -302,7 +302,7 @@ class CompiledResults(SessionDocument):
             for case in self.cases
         )
 
-    def describe_session(self) -> SessionDescription:
+    def describe_without_verdict(self) -> SessionDescription:
         """Return the title, the facts and the tables of the session, for a summary or a page."""
         return SessionDescription(
             title="Collectives as they are compiled",
