@@ -1,7 +1,6 @@
-"""Options to CaseSpecs, and CaseSpecs to Cases on the devices that probes reported.
+"""Turn options into CaseSpecs, and CaseSpecs into Cases on the devices that probes reported.
 
-The functions compute values from values. They access no hardware and start no process: the devices
-are arguments.
+The functions access no hardware and start no process: the devices are arguments.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ T = TypeVar("T")
 DEVICE_PREFERENCE = (DeviceClass.TPU, DeviceClass.GPU, DeviceClass.CPU)
 
 
-def select_specs(request: GridOptions) -> tuple[CaseSpec, ...]:
-    """Return a CaseSpec for each requested combination that a framework supports.
+def select_specs(options: GridOptions) -> tuple[CaseSpec, ...]:
+    """Return a CaseSpec for each requested combination of values that a framework supports.
 
-    The order is stable; of two successive CaseSpecs usually only the payload differs.
+    The order is always the same: usually two successive CaseSpecs differ only in their payload.
 
     Raises:
         GridError: A framework that the user named supports no combination. Or a collective supports
@@ -44,17 +43,17 @@ def select_specs(request: GridOptions) -> tuple[CaseSpec, ...]:
 
     """
     reasons = {
-        framework: _unsupported_text(framework, request)
-        for framework in (*request.frameworks, *request.absent_frameworks)
+        framework: _unsupported_text(framework, options)
+        for framework in (*options.frameworks, *options.absent_frameworks)
     }
     unsupported_reasons = [reason for reason in reasons.values() if reason]
-    if unsupported_reasons and request.names_frameworks:
+    if unsupported_reasons and options.names_frameworks:
         raise GridError(unsupported_reasons[0])
     supporting_frameworks = (framework for framework, reason in reasons.items() if not reason)
     grid = dict.fromkeys(
         spec
         for framework in supporting_frameworks
-        for spec in _case_specs_of_framework(framework, request)
+        for spec in _case_specs_of_framework(framework, options)
     )
     if not grid:
         raise GridError(
@@ -64,47 +63,47 @@ def select_specs(request: GridOptions) -> tuple[CaseSpec, ...]:
     return tuple(grid)
 
 
-def _unsupported_text(framework: str, request: GridOptions) -> str:
-    """Return the reason why `framework` supports no combination; empty if it supports some."""
+def _unsupported_text(framework: str, options: GridOptions) -> str:
+    """Return the reason why `framework` supports no requested combination; otherwise empty."""
     descriptor = FRAMEWORKS[framework]
-    checks = [("none of the strategies", request.strategies, descriptor.strategies)]
+    checks = [("none of the strategies", options.strategies, descriptor.strategies)]
     if descriptor.has_only_sums:
-        checks += [("no", request.collectives, ("all_reduce",))]
-        checks += [("no reduce op", request.reduce_ops, ("sum",))]
+        checks += [("no", options.collectives, ("all_reduce",))]
+        checks += [("no reduce op", options.reduce_ops, ("sum",))]
     for text, requested, names in checks:
         if set(requested).isdisjoint(names):
             return f"{framework} has {text} {', '.join(requested)}; it has {', '.join(names)}"
-    if descriptor.has_only_sums and request.mesh:
-        return f"{framework} lays ranks out in no mesh ({request.mesh})"
+    if descriptor.has_only_sums and options.mesh:
+        return f"{framework} lays ranks out in no mesh ({options.mesh})"
     return ""
 
 
-def _case_specs_of_framework(framework: str, request: GridOptions) -> Iterator[CaseSpec]:
+def _case_specs_of_framework(framework: str, options: GridOptions) -> Iterator[CaseSpec]:
     """Yield the CaseSpecs of the requested combinations that `framework` supports.
 
     Raises GridError if a collective supports none of the requested placements or reduce operations.
     """
     descriptor = FRAMEWORKS[framework]
-    for collective in request.collectives:
+    for collective in options.collectives:
         is_all_reduce = collective == "all_reduce"
         if descriptor.has_only_sums and not is_all_reduce:
             continue
         strategies = descriptor.strategies if is_all_reduce else ("default",)
         reduce_ops = ("sum",) if descriptor.has_only_sums else COLLECTIVES[collective].reduce_ops
         placements = COLLECTIVES[collective].placements
-        requested = [placements[0] if name == "default" else name for name in request.placement]
+        requested = [placements[0] if name == "default" else name for name in options.placement]
         for strategy, dtype, reduce_op, placement, size in itertools.product(
-            (name for name in request.strategies if name in strategies),
-            request.dtypes,
-            _select_supported(collective, "reduce op", request.reduce_ops, reduce_ops)
+            (name for name in options.strategies if name in strategies),
+            options.dtypes,
+            _select_supported(collective, "reduce op", options.reduce_ops, reduce_ops)
             if reduce_ops
             else ("none",),
             _select_supported(collective, "placement", requested, placements),
-            request.payloads,
+            options.payloads,
         ):
             yield convert_to(
                 CaseSpec,
-                request,
+                options,
                 framework=framework,
                 payload_bytes=size,
                 collective=collective,
@@ -116,30 +115,32 @@ def _case_specs_of_framework(framework: str, request: GridOptions) -> Iterator[C
 
 
 def _select_supported(
-    collective: str, kind: str, requested_names: Sequence[str], names: Sequence[str]
+    collective: str, kind: str, requested_names: Sequence[str], supported_names: Sequence[str]
 ) -> tuple[str, ...]:
-    """Return the requested names that are in `names`, each once. Raises GridError if none is.
+    """Return the requested names that `collective` supports, each once.
 
-    `kind` is the noun for such a name in the message, such as ``placement``.
+    Raises GridError if it supports none of them. `kind` is the noun for such a name in the message,
+    such as ``placement``.
     """
-    selected = tuple(dict.fromkeys(name for name in requested_names if name in names))
+    selected = tuple(dict.fromkeys(name for name in requested_names if name in supported_names))
     if not selected:
         raise GridError(
-            f"{collective} has no {kind} {', '.join(requested_names)}; it has {', '.join(names)}"
+            f"{collective} has no {kind} {', '.join(requested_names)}; "
+            f"it has {', '.join(supported_names)}"
         )
     return selected
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MeasuredDevices:
-    """The class of device on which a session measures, with each framework's devices of this class.
+    """The devices on which a session measures, which all are of the same class, by framework.
 
     Attributes:
         device: The class of device.
         reason: The reason why this class was chosen.
-        not_found: The reason why each class that was tried before cannot be used.
-        device_sets: The devices, by the name of each framework that reaches them.
-        unreached: The reason why each other framework does not reach the devices.
+        not_found: The reasons why the classes that busbw prefers to this class cannot be used.
+        device_sets: The devices of each framework that reaches such devices, by framework.
+        unreached: The reason why each other framework reaches no such device, by framework.
 
     """
 
@@ -150,9 +151,9 @@ class MeasuredDevices:
     unreached: Mapping[str, str] = field(default_factory=dict)
 
     def key(self, spec: CaseSpec) -> EnvironmentKey:
-        """Return the environment key of the case of `spec`, with the mesh of its ranks.
+        """Return the environment key of the case of `spec`.
 
-        If `spec` names no mesh, the key has the shape of the devices.
+        The mesh in the key is the mesh of `spec` or, if `spec` has none, the shape of the devices.
         """
         key = self.key_with_device_shape(spec)
         return replace(key, mesh=spec.mesh or key.mesh)
@@ -160,8 +161,8 @@ class MeasuredDevices:
     def key_with_device_shape(self, spec: CaseSpec) -> EnvironmentKey:
         """Return the environment key of the case of `spec`, with the shape of the devices as mesh.
 
-        The shape of the devices is the shape of their slice. The key has no mesh if only some of
-        the devices take part.
+        The shape of the devices is the shape of their slice. If only some of the devices take part,
+        the key has no mesh.
         """
         devices = self.device_sets[spec.framework]
         if spec.ranks in (None, devices.ranks):
@@ -169,7 +170,7 @@ class MeasuredDevices:
         return replace(devices.key, ranks=spec.ranks, mesh="")
 
     def unreached_error(self, framework: str) -> GridError:
-        """Return an error that says why `framework` does not reach the devices."""
+        """Return the error that `framework` does not reach the devices, with the reason."""
         device, reason = self.device.value.upper(), self.unreached.get(framework, "not probed")
         return GridError(f"{framework} does not reach the {device}: {reason}")
 
@@ -222,9 +223,9 @@ def choose_devices(
 def _reachable_devices(
     device: DeviceClass, ranks: int | None, probes: Sequence[Probe]
 ) -> tuple[dict[str, DeviceSet], dict[str, str]]:
-    """Return the devices of a class by framework, and the reasons of the other frameworks.
+    """Return two dictionaries by framework: devices of a class, and reasons why there are none.
 
-    The reasons say why a framework cannot measure on devices of this class.
+    A framework that cannot measure on devices of this class is only in the second dictionary.
     """
     sets: dict[str, DeviceSet] = {}
     reasons: dict[str, str] = {}
@@ -247,9 +248,10 @@ def _reachable_devices(
 
 
 def resolve_case(spec: CaseSpec, target: MeasuredDevices) -> tuple[Case, EnvironmentKey]:
-    """Return the Case of `spec` on the devices of `target`, and its environment key.
+    """Return the Case of `spec` on the devices `target`, and the environment key of the Case.
 
-    Raises GridError if the framework does not reach these devices, or they do not allow the case.
+    Raises GridError if the framework of `spec` does not reach these devices, or if the case is
+    impossible on these devices.
     """
     if spec.framework not in target.device_sets:
         raise target.unreached_error(spec.framework)
@@ -265,10 +267,10 @@ def resolve_case(spec: CaseSpec, target: MeasuredDevices) -> tuple[Case, Environ
 def resolve_case_without_hosts(
     spec: CaseSpec, target: MeasuredDevices
 ) -> tuple[Case, EnvironmentKey]:
-    """Return the Case of `spec` and its environment key, without a check of the hosts.
+    """Return the Case of `spec` on the devices `target`, and the environment key of the Case.
 
-    Raises GridError if the mesh, the strategy, the clock or the payload is impossible on the
-    devices of `target`. `resolve_case` also checks whether the axes of the mesh fit the hosts.
+    Raises GridError if the mesh, the strategy, the clock or the payload is impossible on these
+    devices. Unlike `resolve_case`, this function does not check whether the mesh fits the hosts.
     """
     devices, key = target.device_sets[spec.framework], target.key(spec)
     if spec.is_single_collective:
@@ -302,10 +304,10 @@ def resolve_case_without_hosts(
 def _find_choice(
     spec: CaseSpec, devices: DeviceSet, kind: str, name: str, choices: Mapping[str, T]
 ) -> T:
-    """Return the value of `name` in `choices`. Raise GridError if `choices` lack the name.
+    """Return ``choices[name]``. Raise GridError if `choices` lack the name.
 
-    `kind` is the noun for such a name in the message, such as ``clock``. The other names in the
-    message are the framework and collective of `spec`, and the class of `devices`.
+    `kind` is the noun for such a name in the message, such as ``clock``. The message also has the
+    framework and collective of `spec`, and the class of `devices`.
     """
     if name not in choices:
         raise GridError(
@@ -316,9 +318,10 @@ def _find_choice(
 
 
 def check_equal_blocks(spec: CaseSpec, ranks: int) -> None:
-    """Raise GridError if the payload cannot be split into equal blocks of whole elements.
+    """Raise GridError if the payload of `spec` cannot be split into equal blocks for the ranks.
 
-    `ranks` is the number of all ranks, which the axes of `spec` split into groups.
+    A block has only whole elements. `ranks` is the number of all ranks, which the axes of `spec`
+    split into groups.
     """
     group_size = len(group_ranks_along_axes(spec.mesh, spec.axes, ranks)[0])
     parts = COLLECTIVES[spec.collective].payload_block_count(group_size)

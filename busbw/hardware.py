@@ -1,17 +1,21 @@
 """Chips, slices and links: their stated bandwidths, and the busbw that they allow (ceilings).
 
 If no bandwidth can be trusted, there is no ceiling, because a wrong ceiling would be worse. A
-ceiling is derived from topology alone, and no measurement is judged here.
+ceiling is computed only from stated bandwidths and from the shape of the slice.
 
-An all-reduce of S bytes over c chips with n ranks moves 2 (c-1) S bytes over links that carry C
-bytes per second together, so that busbw <= (n-1)/n C/(c-1). With k colors (routes) C is at
-most k b c; b is the bandwidth of a link. Memory with M bytes per second allows (n-1)/n M. A switch
-that adds up allows 2 (n-1)/n L; L is the bandwidth of all links of a chip. GPUs on several hosts
-also have network cards, which carry at most L. docs/measuring.md gives the reasons.
+The formulas for n ranks, which docs/measuring.md explains:
 
-The file chips.json has bandwidths that vendors state: docs/measuring.md names the source of each
-chip, and why its bandwidths may be wrong. The bandwidth of links is the bandwidth of all links of a
-chip together, in one direction. (Vendors' 300, 600 and 900 GB/s of NVLink count both directions.)
+- On c chips an all-reduce of S bytes moves 2 (c-1) S bytes over the links. If all links together
+  carry C bytes per second, busbw <= (n-1)/n C/(c-1).
+- If the program has k colors (routes), C is at most k b c; b is the bandwidth of a link.
+- A memory with M bytes per second allows (n-1)/n M.
+- A switch that adds up allows 2 (n-1)/n L; L is the bandwidth of all links of a chip. GPUs on
+  several hosts also have network cards, which carry at most L.
+
+The file chips.json has the bandwidths that vendors state. docs/measuring.md names the source for
+each chip, and why its bandwidths may be wrong. The bandwidth of links is the bandwidth of all links
+of a chip together, in one direction. (Vendors' 300, 600 and 900 GB/s of NVLink count both
+directions.)
 """
 
 from __future__ import annotations
@@ -39,10 +43,10 @@ class Chip:
         memory_bytes_per_s: The bandwidth of the main memory.
         links: The number of links to other chips.
         link_bytes_per_s: The bandwidth of all links of the chip together in one direction.
-        confidence: The reliability of the bandwidths. If it is low, only their order of magnitude
-            is reliable.
+        confidence: The reliability of the bandwidths, such as ``low``, which means that only the
+            order of magnitude is reliable.
         devices_per_chip: The number of devices that JAX makes of a chip.
-        can_reduce_in_switch: Whether the chip's switch can add up the data that passes.
+        can_reduce_in_switch: Whether the switch between the chips can add up the data that passes.
         name: Google's name of a TPU, such as ``v5e``; "" for a GPU.
         shapes: The shapes of a TPU's slices, such as ``2x4``; empty for a GPU.
 
@@ -84,9 +88,9 @@ _NAMES_BY_CLOUD_NAME = {"v5litepod": "v5e", "v5lite": "v5e", "v5 lite": "v5e", "
 
 
 def device_kind_of_type(accelerator_type: str) -> str:
-    """Return JAX's name for a TPU from a cloud's `accelerator_type`, such as ``v5litepod-8``.
+    """Return JAX's name of a TPU, given the cloud's name, such as ``v5litepod-8``.
 
-    Returns "" if `accelerator_type` is no known TPU.
+    Returns "" if `accelerator_type`, the cloud's name, is not the name of a known TPU.
     """
     name = accelerator_type.partition("-")[0]
     slice_name = _NAMES_BY_CLOUD_NAME.get(name, name)
@@ -106,16 +110,16 @@ _MORE_THAN_CACHES_BYTES = 256 * MIB
 def ceiling_of(
     key: EnvironmentKey, case: Case, algorithm: Mapping[str, str] | None = None
 ) -> Ceiling | None:
-    """Return the busbw that links and memory allow a case; None if no bandwidth is trusted.
+    """Return the ceiling of a case: the busbw that the links and the memory of the chips allow.
 
-    Also None for a collective along a part of the axes, for GPUs on several hosts, for all-to-all
-    and permute, and if ranks share a device, so that data crosses no link.
+    Returns None if no stated bandwidth is trusted, for a collective along a part of the axes, for
+    GPUs on several hosts, for all-to-all and permute, and if ranks share a device.
 
     Args:
         key: The device, the ranks and the mesh that the case was measured on.
         case: The measured case.
-        algorithm: The choices that the compiler states, by name; ``colors`` can lower the ceiling.
-            None if no choices are known.
+        algorithm: The properties of the algorithm that the compiler states, by name; the number of
+            ``colors`` (routes) can lower the ceiling. None if no properties are known.
 
     """
     chip = chip_of(key.device_kind) if not key.shared else None
@@ -131,11 +135,11 @@ def ceiling_of(
 
 
 def ceiling_of_all_links(key: EnvironmentKey, case: Case) -> Ceiling | None:
-    """Return a generous ceiling of a case: the busbw of all links of all chips at the same time.
+    """Return a generous ceiling of a case: the busbw if all links of all chips were used at once.
 
     The ceiling holds for any shape of slice. It is doubled if the stated bandwidth is not trusted,
     or if GPUs are on several hosts. Returns None for an unknown chip, for ranks on a single chip,
-    and for a shared device, where data crosses no link.
+    and for a shared device, because data then crosses no link.
     """
     chip = chip_of(key.device_kind) or chip_of(device_kind_of_type(key.device_kind))
     chips = math.ceil(case.group_size / chip.devices_per_chip) if chip is not None else 0
@@ -159,8 +163,9 @@ def _torus_ceiling(chip: Chip, key: EnvironmentKey, algorithm: Mapping[str, str]
     """Return the ceiling of the links of a TPU slice with the shape `key.mesh`.
 
     Returns None without a mesh, if the mesh does not have a place for each chip, and for a slice of
-    a single chip. `algorithm` has the choices of the compiler. If `algorithm` has ``colors``
-    (routes), a chip sends on no more links than colors, so that few colors lower the ceiling.
+    a single chip. `algorithm` has the properties of the algorithm that the compiler states. Among
+    them can be the number of ``colors`` (routes). A chip sends on at most as many links as there
+    are colors, so that few colors lower the ceiling.
     """
     chips = key.ranks // chip.devices_per_chip
     if not key.mesh or math.prod(mesh_shape(key.mesh)) != chips or chips < 2:
@@ -199,12 +204,12 @@ def _switch_ceiling(chip: Chip, key: EnvironmentKey, case: Case) -> Ceiling | No
 
 
 def count_directed_links(mesh: str) -> int:
-    """Return the number of links in a slice of shape `mesh`, each link counted in both directions.
+    """Return twice the number of links in a TPU slice of shape `mesh`: a link has two directions.
 
-    Neighboring chips share a link, and an axis that wraps around has a link between its ends. With
-    two axes, an axis of 16 chips is the whole length of a pod of v5e or v6e, and wraps around. With
-    three axes, all axes wrap around if the slice consists of whole cubes of 4 x 4 x 4 chips, which
-    optical switches connect.
+    Neighboring chips share a link, and an axis that wraps around also has a link between its ends.
+    With two axes, an axis of 16 chips wraps around, because it is the whole length of a pod of v5e
+    or v6e. With three axes, all axes wrap around if the slice consists of whole cubes of 4 x 4 x 4
+    chips, which optical switches connect.
     """
     extents = mesh_shape(mesh)
     chips = math.prod(extents)
@@ -217,9 +222,9 @@ def count_directed_links(mesh: str) -> int:
 
 
 def _limit_by_memory(ceiling: Ceiling, chip: Chip, case: Case) -> Ceiling:
-    """Return the ceiling of the main memory if it is lower than `ceiling`, otherwise `ceiling`.
+    """Return the lower ceiling: `ceiling`, or the ceiling of the chip's main memory.
 
-    The main memory is no limit for payloads that fit into caches.
+    For payloads that fit into caches, `ceiling` is returned.
     """
     bytes_per_s = (
         chip.memory_bytes_per_s / chip.devices_per_chip * (case.group_size - 1) / case.group_size

@@ -18,12 +18,12 @@ _MAX_FACTOR = 1024
 
 
 def parse_payloads(text: str) -> tuple[int, ...]:
-    """Return the payloads of a comma list of payloads and ranges: bytes, ascending, each once.
+    """Return the payloads in a comma list of payloads and ranges, such as ``1K,4K:64K:4``.
 
-    A range ``begin:end``, such as ``1K:1024M``, doubles from `begin` on and ends with the last
-    payload that is not above `end`. A range ``begin:end:4`` grows by a factor of four, as ``-f 4``
-    does in nccl-tests. Raises ValueError for any other text; the message says which texts are
-    accepted.
+    The payloads are in bytes, ascending, each once. A range ``begin:end``, such as ``1K:1024M``,
+    doubles from `begin` on and ends with the last payload that is not above `end`. A range
+    ``begin:end:4`` grows by a factor of four, as with ``-f 4`` of nccl-tests. Raises ValueError for
+    any other text; the message says which texts are accepted.
     """
     sizes: set[int] = set()
     for part in text.split(","):
@@ -66,7 +66,7 @@ def algbw_gb_per_s(payload_bytes: int, seconds: float) -> float:
 
 
 def bus_factor_of(collective: str, ranks: int) -> float:
-    """Return busbw / algbw of a collective over `ranks` ranks, such as 2(n-1)/n for all-reduce."""
+    """Return busbw / algbw of a collective over n = `ranks` ranks: 2(n-1)/n for all-reduce."""
     return COLLECTIVES[collective].bus_factor(ranks)
 
 

@@ -56,9 +56,9 @@ class LockedError(Exception):
 def reraise_as(
     error_type: type[Exception], *caught_types: type[Exception], where: str = ""
 ) -> Iterator[None]:
-    """Raise `error_type` in place of the exceptions of types `caught_types` in the ``with`` block.
+    """Turn exceptions of the types `caught_types` in a ``with`` block into an `error_type`.
 
-    The message begins with `where`, and ends with the message of the exception.
+    The message of the new exception is `where` and the message of the caught exception.
     """
     try:
         yield
@@ -92,9 +92,9 @@ def read(path: Path, max_bytes: int = MAX_DOCUMENT_BYTES) -> bytes:
 
 
 def check_readable_folder(path: Path) -> None:
-    """Raise InputError if `path` exists and is no folder whose files can be listed.
+    """Raise InputError if `path` is a file, a folder that cannot be listed, or a dangling link.
 
-    Also raise InputError for a link without a target.
+    A path that does not exist is accepted.
     """
     try:
         os.listdir(path)
@@ -112,7 +112,7 @@ def check_no_dangling_link(path: Path) -> None:
 
 
 def gunzip(content: bytes, max_bytes: int = MAX_DOCUMENT_BYTES) -> bytes:
-    """Return the unpacked `content` if gzip packed it, and otherwise `content` itself.
+    """Return the unpacked `content` if it is in the format of gzip, and otherwise `content` itself.
 
     Raises InputError if the packed content is damaged, and TooLargeError if it unpacks to more than
     `max_bytes` bytes.
@@ -131,7 +131,7 @@ def gunzip(content: bytes, max_bytes: int = MAX_DOCUMENT_BYTES) -> bytes:
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Replace the content of the file `path` atomically: a reader sees the old or the new content.
+    """Write the file `path` atomically: a reader sees either the old or the new content.
 
     Missing folders are created, a symbolic link is followed, and an existing file keeps its mode.
     Raises OSError, which has the path, if the file cannot be written.
@@ -160,9 +160,9 @@ def write(path: Path, content: str | bytes) -> None:
 
 
 def remove_half_written_files(folder: Path) -> None:
-    """Remove the files below `folder` that killed callers of `write` left.
+    """Remove the temporary files below `folder` that killed callers of `write` left.
 
-    The caller holds the lock of the folder, so that no process is writing such a file now.
+    The caller must hold the lock of the folder, so that no process is writing such a file now.
     """
     for path in folder.rglob(f"*.{'[0-9a-f]' * 8}.new"):
         path.unlink(missing_ok=True)
@@ -179,7 +179,7 @@ def error_text(error: Exception) -> str:
     return f"{path}: {reason}" if path else reason
 
 
-def check_output(
+def check_output_file(
     path: Path, *, kind: str, recognizes_text: Callable[[str], bool], inputs: Iterable[Path] = ()
 ) -> None:
     """Raise OutputError unless the file `path` can be written without losing other content.
@@ -226,8 +226,8 @@ def lock_machine(
 
     Args:
         wait_s: The seconds to wait for the lock.
-        on_wait: If another process holds the lock, called once with the text of this holder, such
-            as ``pid 1234, started 2026-11-20 03:12:08``.
+        on_wait: A function that is called once if another process holds the lock, with a text on
+            this process, such as ``pid 1234, started 2026-11-20 03:12:08``.
 
     Raises:
         LockedError: The lock is still held after `wait_s` seconds.
@@ -253,21 +253,21 @@ def lock_folder(path: Path, wait_s: float = 60.0) -> contextlib.ExitStack:
 
 def _wait_for_lock(
     try_lock: Callable[[], contextlib.ExitStack | None],
-    holder: Callable[[], str],
+    holder_text: Callable[[], str],
     wait_s: float,
     on_wait: Callable[[str], None] = lambda holder: None,
 ) -> contextlib.ExitStack:
-    """Return the lock that `try_lock` takes, after calling it until it does not return None.
+    """Call `try_lock` again and again until it returns a lock, and return the lock.
 
-    `holder` returns the text of the process that holds the lock; `on_wait` is called once with this
-    text before the wait. Raises LockedError with this text after `wait_s` seconds.
+    `holder_text` returns a text on the process that holds the lock. `on_wait` is called once with
+    this text before waiting. Raises LockedError with this text after `wait_s` seconds.
     """
     end_s, lock = time.monotonic() + wait_s, try_lock()
     if lock is None:
-        on_wait(holder())
+        on_wait(holder_text())
     while lock is None:
         if time.monotonic() >= end_s:
-            raise LockedError(holder())
+            raise LockedError(holder_text())
         time.sleep(0.05)
         lock = try_lock()
     return lock
@@ -282,7 +282,7 @@ def try_lock_folder(path: Path) -> contextlib.ExitStack | None:
 
 
 def _try_lock(descriptor: int, path: Path) -> contextlib.ExitStack | None:
-    """Lock an open file or folder, whose path is `path`, and return the lock.
+    """Lock the file or folder `path`, which is open as `descriptor`, and return the lock.
 
     If another process holds the lock, close `descriptor` and return None.
     """
@@ -324,7 +324,7 @@ def _open_machine_lock() -> int:
 
 
 def _try_lock_machine() -> contextlib.ExitStack | None:
-    """Take the lock of the machine, write this process's id into its file, and return the lock.
+    """Take the lock of the machine, write this process's id into the lock file, return the lock.
 
     Returns None if another process holds the lock.
     """
@@ -337,16 +337,19 @@ def _try_lock_machine() -> contextlib.ExitStack | None:
 
 
 def _machine_lock_holder() -> str:
-    """Return the process in the lock file, such as ``pid 1234, started 2026-11-20 03:12:08``."""
+    """Return the text in the lock file of the machine, which names the process that took the lock.
+
+    For example, ``pid 1234, started 2026-11-20 03:12:08``.
+    """
     # All users can write to this file, so that it may have any content.
     match = re.match(rb"pid \d+, started [\d:-]+ [\d:]+", read(_machine_lock_path()))
     return match[0].decode() if match else "an unknown process"
 
 
 def boot_and_lock_identity() -> str:
-    """Return a text that identifies the running kernel and the lock file; empty if unknown.
+    """Return a text that is the same for all processes that share this machine's lock.
 
-    The text changes at each boot. Processes with different texts do not share a machine lock.
+    The text identifies the boot of the kernel and the lock file; it is empty if they are unknown.
     """
     try:
         kernel = Path("/proc/sys/kernel/random/boot_id").read_text().strip()

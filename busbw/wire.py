@@ -50,7 +50,7 @@ _WORKFLOW_COMMAND_PATTERN = re.compile(r"^([^\S\n]*):(?=:)|#(?=#\[)", re.MULTILI
 def escape_unprintable(text: str) -> str:
     r"""Return `text` with an escape such as ``\x1b`` for each character that is not safe to show.
 
-    Not safe are characters that control a terminal, or that UTF-8 or XML cannot contain.
+    Characters that control a terminal, or that UTF-8 or XML cannot contain, are not safe.
     """
     return (
         text
@@ -75,8 +75,8 @@ _CONFLICT_PATTERN = re.compile(rb"^(?:(?:<{7}|>{7}|[|]{7})(?: .*)?|={7})\r?$", r
 def git_leftover_text(content: bytes) -> str:
     """Return the position and kind of an LFS pointer or conflict marker that Git left in `content`.
 
-    The text begins with line and column, such as ``3:1: a Git conflict marker, '<<<<<<< HEAD'``. It
-    is empty if `content` has neither.
+    The text begins with line and column, such as ``3:1: a Git conflict marker, '<<<<<<< HEAD'``.
+    The text is empty if `content` has no such pointer or marker.
     """
     if content.startswith(_LFS_POINTER):
         return "1:1: a Git LFS pointer, not the file itself; fetch the file with git lfs pull"
@@ -93,9 +93,10 @@ def git_leftover_text(content: bytes) -> str:
 
 
 class WireError(ValueError):
-    """The error of a document that is not valid; the message has the path and the expected value.
+    """The error of a document that is not valid.
 
-    The message is a single line, in which control characters are escaped.
+    The message names the place of the wrong value in the document, and the expected value. The
+    message is a single line, in which control characters are escaped.
     """
 
     def __init__(self, text: str) -> None:
@@ -106,8 +107,8 @@ def parse_json(content: bytes | str) -> Any:
     """Return the document in `content`, which must be JSON in UTF-8.
 
     Raises:
-        WireError: `content` is not JSON, or a key occurs twice in an object. Or lists and objects
-            are nested too deeply, or a whole number has more digits than Python reads. The message
+        WireError: `content` is not JSON, a key occurs twice in an object, lists and objects are
+            nested too deeply, or a whole number has more digits than Python reads. The message
             contains line and column if they are known.
 
     """
@@ -128,7 +129,7 @@ def parse_json(content: bytes | str) -> Any:
 
 
 def _object_without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the object of these keys and values. Raises WireError if a key occurs twice."""
+    """Return a dictionary of the keys and values `pairs`. Raise WireError if a key occurs twice."""
     document = dict(pairs)
     if len(document) != len(pairs):
         counts = collections.Counter(key for key, _ in pairs)
@@ -138,9 +139,9 @@ def _object_without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def check_document(document: Any, name: str, remedy: str) -> None:
-    """Raise WireError unless `document` says that it is a `name` of the present version.
+    """Raise WireError unless `document` has the kind `name` and the present version.
 
-    `name` is a kind of document, such as ``busbw results``. The message ends with `remedy`, which
+    A kind of document is, for example, ``busbw results``. The message ends with `remedy`, which
     says how the user can get a valid document.
     """
     _read_plain_value(dict, document, "document")
@@ -175,7 +176,7 @@ def to_json(value: Any, *, is_brief: bool = False) -> Any:
 
 
 def _field_default(field: dataclasses.Field[Any]) -> Any:
-    """Return the default of a field; if the field has no default, a marker that equals no value."""
+    """Return the default of a field; `dataclasses.MISSING` if the field has no default."""
     make = field.default_factory
     return field.default if make is dataclasses.MISSING else make()
 
@@ -195,9 +196,10 @@ _Reader = Callable[[Any, str], Any]
 
 @functools.cache
 def _reader(kind: Any) -> _Reader:
-    """Return the reader of values of type `kind`, a function `_read_...` of this file.
+    """Return the function that reads a value of type `kind`, a `_read_...` function of this file.
 
-    Readers are cached, because a history has many thousands of values of a few types.
+    The function takes a part of a parsed JSON document and its location. Results are cached,
+    because a history has many thousands of values of a few types.
     """
     origin = typing.get_origin(kind)
     if origin is typing.Annotated:
@@ -221,10 +223,10 @@ def _reader(kind: Any) -> _Reader:
 
 
 def _call_checked(make: Callable[[Any], Any], value: Any, location: str) -> Any:
-    """Return `make(value)`; turn its ValueError into a WireError that begins with `location`.
+    """Return `make(value)`; turn a ValueError of `make` into a WireError.
 
-    `location` ends with a colon and a space or, if the ValueError begins with the name of a field,
-    with a dot.
+    The message of the WireError is `location` and the message of the ValueError. So `location` ends
+    with a colon and a space or, if that message begins with the name of a field, with a dot.
     """
     try:
         return make(value)
@@ -268,7 +270,7 @@ def _read_mapping(
 
 
 def _read_text(kind: Any, document: Any, location: str) -> Any:
-    """Return the value that `kind.parse` makes of the text `document`; `kind` is a type.
+    """Return the value of the type `kind` that its method `parse` makes of the text `document`.
 
     `location` is the place of the text in the whole document, for messages. Raises WireError if
     `document` is not a text, or if `parse` raises ValueError.
@@ -277,7 +279,7 @@ def _read_text(kind: Any, document: Any, location: str) -> Any:
 
 
 def _read_dataclass(kind: Any, document: Any, location: str) -> Any:
-    """Return a value of the dataclass `kind`, after a call of `validate` if `kind` has it."""
+    """Return an instance of the dataclass `kind`, checked by the method `validate` if it exists."""
     _read_plain_value(dict, document, location)
     readers, required = _readers_and_required_fields(kind)
     if not document.keys() <= readers.keys():
@@ -297,7 +299,7 @@ def _read_dataclass(kind: Any, document: Any, location: str) -> Any:
 
 @functools.cache
 def _readers_and_required_fields(kind: Any) -> tuple[Mapping[str, _Reader], frozenset[str]]:
-    """Return the reader of each field of a dataclass, and the names of fields without a default."""
+    """Return the readers of a dataclass's fields, by field, and the fields without a default."""
     hints = typing.get_type_hints(kind, include_extras=True)
     fields, missing = dataclasses.fields(kind), dataclasses.MISSING
     required = frozenset(f.name for f in fields if missing is f.default is f.default_factory)
@@ -328,10 +330,9 @@ _PLAIN_NAMES = {
 def _read_plain_value(kind: Any, document: Any, location: str) -> Any:
     """Return `document` if its type is `kind`, with the unprintable characters of a text escaped.
 
-    `kind` is a key of `_PLAIN_NAMES`, and a whole number is also read as a float.
-    `location` is the path of the value in the document, such as ``document.plan.seed``. Raises
-    WireError, which begins with `location`, for any other value. If `kind` is ``object``, any value
-    is returned.
+    `kind` is a key of `_PLAIN_NAMES`, or ``object`` for any value. If `kind` is ``float``, a whole
+    number is accepted, too. `location` is the path of the value in the document, such as
+    ``document.plan.seed``. Raises WireError, which begins with `location`, for any other type.
     """
     if kind is float and type(document) is int and abs(document) <= sys.float_info.max:
         document = float(document)
@@ -353,7 +354,7 @@ _REPR.maxstring = _REPR.maxother = _REPR.maxlong = 200
 
 
 def _short_repr(document: Any) -> str:
-    """Return the repr of a part of a document for a message, in at most 60 characters."""
+    """Return the repr of `document`, a part of a document, shortened to at most 60 characters."""
     return _first_characters(_REPR.repr(document))
 
 

@@ -109,7 +109,9 @@ def check_output_file(
     """
     if path is not None:
         with as_usage_error(storage.InputError, storage.OutputError, where=f"{option}: "):
-            storage.check_output(path, kind=kind, recognizes_text=recognizes_text, inputs=inputs)
+            storage.check_output_file(
+                path, kind=kind, recognizes_text=recognizes_text, inputs=inputs
+            )
 
 
 def print_progress(text: str) -> None:

@@ -197,7 +197,7 @@ def _parse_output_paths(values: Mapping[str, Any]) -> dict[str, Path]:
                     raise ValueError(f"another option writes {path}, too")
                 paths[name] = path
                 view = load_view(name)
-                storage.check_output(
+                storage.check_output_file(
                     paths[name], kind=view.kind, recognizes_text=view.recognizes_text
                 )
     return paths
