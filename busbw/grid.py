@@ -95,10 +95,10 @@ def _case_specs_of_framework(framework: str, options: GridOptions) -> Iterator[C
         for strategy, dtype, reduce_op, placement, size in itertools.product(
             (name for name in options.strategies if name in strategies),
             options.dtypes,
-            _select_supported(collective, "reduce op", options.reduce_ops, reduce_ops)
+            _select_supported_names(collective, "reduce op", options.reduce_ops, reduce_ops)
             if reduce_ops
             else ("none",),
-            _select_supported(collective, "placement", requested, placements),
+            _select_supported_names(collective, "placement", requested, placements),
             options.payloads,
         ):
             yield convert_to(
@@ -114,7 +114,7 @@ def _case_specs_of_framework(framework: str, options: GridOptions) -> Iterator[C
             )
 
 
-def _select_supported(
+def _select_supported_names(
     collective: str, kind: str, requested_names: Sequence[str], supported_names: Sequence[str]
 ) -> tuple[str, ...]:
     """Return the requested names that `collective` supports, each once.
@@ -247,15 +247,15 @@ def _reachable_devices(
     return sets, reasons
 
 
-def resolve_case(spec: CaseSpec, target: MeasuredDevices) -> tuple[Case, EnvironmentKey]:
-    """Return the Case of `spec` on the devices `target`, and the environment key of the Case.
+def resolve_case(spec: CaseSpec, measured_devices: MeasuredDevices) -> tuple[Case, EnvironmentKey]:
+    """Return the Case of `spec` on these devices, and the environment key of the Case.
 
     Raises GridError if the framework of `spec` does not reach these devices, or if the case is
     impossible on these devices.
     """
-    if spec.framework not in target.device_sets:
-        raise target.unreached_error(spec.framework)
-    case, key = resolve_case_without_hosts(spec, target)
+    if spec.framework not in measured_devices.device_sets:
+        raise measured_devices.unreached_error(spec.framework)
+    case, key = resolve_case_without_hosts(spec, measured_devices)
     try:
         if spec.mesh:
             check_mesh_hosts(spec.mesh, key.hosts, key.processes)
@@ -265,14 +265,14 @@ def resolve_case(spec: CaseSpec, target: MeasuredDevices) -> tuple[Case, Environ
 
 
 def resolve_case_without_hosts(
-    spec: CaseSpec, target: MeasuredDevices
+    spec: CaseSpec, measured_devices: MeasuredDevices
 ) -> tuple[Case, EnvironmentKey]:
-    """Return the Case of `spec` on the devices `target`, and the environment key of the Case.
+    """Return the Case of `spec` on these devices, and the environment key of the Case.
 
     Raises GridError if the mesh, the strategy, the clock or the payload is impossible on these
     devices. Unlike `resolve_case`, this function does not check whether the mesh fits the hosts.
     """
-    devices, key = target.device_sets[spec.framework], target.key(spec)
+    devices, key = measured_devices.device_sets[spec.framework], measured_devices.key(spec)
     if spec.is_single_collective:
         mesh_ranks = math.prod(mesh_shape(spec.mesh)) if spec.mesh else key.ranks
         if mesh_ranks != key.ranks:

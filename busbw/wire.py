@@ -114,7 +114,7 @@ def parse_json(content: bytes | str) -> Any:
     """
     try:
         text = content if isinstance(content, str) else content.decode("utf-8")
-        return json.loads(text, object_pairs_hook=_object_without_repeats)
+        return json.loads(text, object_pairs_hook=_dict_with_unique_keys)
     except UnicodeDecodeError as error:
         raise WireError(f"byte {error.start}: not UTF-8") from error
     except json.JSONDecodeError as error:
@@ -128,7 +128,7 @@ def parse_json(content: bytes | str) -> Any:
         raise WireError("a whole number of more than 4300 digits") from error
 
 
-def _object_without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _dict_with_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return a dictionary of the keys and values `pairs`. Raise WireError if a key occurs twice."""
     document = dict(pairs)
     if len(document) != len(pairs):
@@ -187,7 +187,9 @@ def from_json(kind: type[T], document: Any, location: str = "") -> T:
     `location` names the document in messages; if empty, the name of `kind` does. Raises WireError
     with the path of the wrong value, such as ``entries[3].times_us``, and the expected value.
     """
-    return typing.cast(T, _reader(typing.cast(Any, kind))(document, location or kind.__name__))
+    return typing.cast(
+        T, _reader_of_type(typing.cast(Any, kind))(document, location or kind.__name__)
+    )
 
 
 # A function that makes a value from a part of a document, given the part and its path.
@@ -195,7 +197,7 @@ _Reader = Callable[[Any, str], Any]
 
 
 @functools.cache
-def _reader(kind: Any) -> _Reader:
+def _reader_of_type(kind: Any) -> _Reader:
     """Return the function that reads a value of type `kind`, a `_read_...` function of this file.
 
     The function takes a part of a parsed JSON document and its location. Results are cached,
@@ -204,14 +206,14 @@ def _reader(kind: Any) -> _Reader:
     origin = typing.get_origin(kind)
     if origin is typing.Annotated:
         inner, *checks = typing.get_args(kind)
-        return functools.partial(_read_checked, _reader(inner), tuple(checks))
+        return functools.partial(_read_checked, _reader_of_type(inner), tuple(checks))
     if origin is typing.Union or origin is types.UnionType:
         (inner,) = (arg for arg in typing.get_args(kind) if arg is not type(None))
-        return functools.partial(_read_optional, _reader(inner))
+        return functools.partial(_read_optional, _reader_of_type(inner))
     if origin is tuple:
         return functools.partial(_read_tuple, typing.get_args(kind))
     if origin is not None and issubclass(origin, Mapping):
-        of_key, of_item = map(_reader, typing.get_args(kind))
+        of_key, of_item = map(_reader_of_type, typing.get_args(kind))
         return functools.partial(_read_mapping, of_key, of_item)
     if hasattr(kind, "parse"):
         return functools.partial(_read_text, kind)
@@ -222,7 +224,7 @@ def _reader(kind: Any) -> _Reader:
     return functools.partial(_read_plain_value, kind)
 
 
-def _call_checked(make: Callable[[Any], Any], value: Any, location: str) -> Any:
+def _call_and_locate_error(make: Callable[[Any], Any], value: Any, location: str) -> Any:
     """Return `make(value)`; turn a ValueError of `make` into a WireError.
 
     The message of the WireError is `location` and the message of the ValueError. So `location` ends
@@ -241,7 +243,7 @@ def _read_checked(
 ) -> Any:
     value = read_value(document, location)
     for check in checks:
-        _call_checked(check, value, f"{location}: ")
+        _call_and_locate_error(check, value, f"{location}: ")
     return value
 
 
@@ -255,7 +257,10 @@ def _read_tuple(args: tuple[Any, ...], document: Any, location: str) -> tuple[An
         raise WireError(f"{location}: expected a list of {len(args)}, got {len(document)} items")
     kinds = [args[0]] * len(document) if args[-1] is Ellipsis else list(args)
     return tuple(
-        [_reader(k)(item, f"{location}[{i}]") for i, (k, item) in enumerate(zip(kinds, document))]
+        [
+            _reader_of_type(k)(item, f"{location}[{i}]")
+            for i, (k, item) in enumerate(zip(kinds, document))
+        ]
     )
 
 
@@ -275,7 +280,9 @@ def _read_text(kind: Any, document: Any, location: str) -> Any:
     `location` is the place of the text in the whole document, for messages. Raises WireError if
     `document` is not a text, or if `parse` raises ValueError.
     """
-    return _call_checked(kind.parse, _read_plain_value(str, document, location), f"{location}: ")
+    return _call_and_locate_error(
+        kind.parse, _read_plain_value(str, document, location), f"{location}: "
+    )
 
 
 def _read_dataclass(kind: Any, document: Any, location: str) -> Any:
@@ -293,7 +300,7 @@ def _read_dataclass(kind: Any, document: Any, location: str) -> Any:
         raise WireError(f"{location}.{missing}: missing")
     value = kind(**{key: readers[key](item, f"{location}.{key}") for key, item in document.items()})
     if hasattr(kind, "validate"):
-        _call_checked(kind.validate, value, f"{location}.")
+        _call_and_locate_error(kind.validate, value, f"{location}.")
     return value
 
 
@@ -303,7 +310,7 @@ def _readers_and_required_fields(kind: Any) -> tuple[Mapping[str, _Reader], froz
     hints = typing.get_type_hints(kind, include_extras=True)
     fields, missing = dataclasses.fields(kind), dataclasses.MISSING
     required = frozenset(f.name for f in fields if missing is f.default is f.default_factory)
-    return {field.name: _reader(hints[field.name]) for field in fields}, required
+    return {field.name: _reader_of_type(hints[field.name]) for field in fields}, required
 
 
 def _read_enum(kind: Any, document: Any, location: str) -> Any:

@@ -60,7 +60,7 @@ class Executor(contextlib.AbstractContextManager["Executor"]):
     def __exit__(self, *error: object) -> None:
         self.kill()
 
-    def start(self, worker_spec: WorkerSpec, launch: LaunchId) -> Group:
+    def start_group(self, worker_spec: WorkerSpec, launch: LaunchId) -> Group:
         """Start the workers of a launch, and return their group without waiting for the workers.
 
         `worker_spec` says how the workers are started, and `launch` is the id of the launch. Raises
@@ -85,7 +85,7 @@ class Executor(contextlib.AbstractContextManager["Executor"]):
         # The log of a single process is named after its launch, so the second process needs another
         # name. The logs of a group are named after the index of a member, too, and are appended to.
         is_alone = group.worker_spec.cluster == NO_GROUP
-        other = self.start(group.worker_spec, replace(group.launch, is_replacement=is_alone))
+        other = self.start_group(group.worker_spec, replace(group.launch, is_replacement=is_alone))
         return other.wait_until_ready(START_TIMEOUT_S) or other
 
     def decide_to_start_again(self, failure: Failure) -> bool:
@@ -107,7 +107,7 @@ class Executor(contextlib.AbstractContextManager["Executor"]):
         Returns the group, or a Failure if the workers did not become ready, even after a second
         start. Raises HostError if a worker cannot be started.
         """
-        return self.wait_until_ready(self.start(worker_spec, launch))
+        return self.wait_until_ready(self.start_group(worker_spec, launch))
 
     def close_group(self, group: Group) -> None:
         """Let all workers of `group` exit, and tell the user if a worker had to be killed."""
@@ -182,7 +182,7 @@ def probe(worker_spec: WorkerSpec, executor: Executor) -> Probe:
 
 def _try_probe(worker_spec: WorkerSpec, executor: Executor, launch: LaunchId) -> Probe | Failure:
     activity = f"looking for devices with {worker_spec.framework}"
-    group = executor.start(worker_spec, launch)
+    group = executor.start_group(worker_spec, launch)
     answer: Probe | Failure | None = group.wait_until_ready(START_TIMEOUT_S, activity)
     if answer is None:
         answer = group.ask(Request("probe", Probe), START_TIMEOUT_S, activity)

@@ -216,7 +216,7 @@ class RoundRunner:
                     side=side.value if self._is_paired else "",
                     attempt=attempt,
                 )
-                groups[side] = self.executor.start(
+                groups[side] = self.executor.start_group(
                     self.stacks[side].worker_specs[framework], launch
                 )
             for side in sides:

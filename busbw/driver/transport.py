@@ -83,9 +83,11 @@ class WorkerSpec:
 class EndMethod(enum.StrEnum):
     """A way to end a worker process.
 
-    CLOSE: close the worker's channel of requests, so that the worker exits by itself. STACK: let
-    the worker print the stacks of its threads, and then kill the worker. KILL: kill the worker at
-    once.
+    Attributes:
+        CLOSE: Close the worker's channel of requests, so that the worker exits by itself.
+        STACK: Let the worker print the stacks of its threads, and then kill the worker.
+        KILL: Kill the worker at once.
+
     """
 
     CLOSE = "close"

@@ -170,7 +170,7 @@ def outcome_counts_text(verdicts: Iterable[Verdict]) -> str:
 
 def _measured_text(verdicts: Sequence[Verdict], measurements: Sequence[Measurement]) -> str:
     """Return a text that says how many cases were measured, and in how many launches."""
-    timed = [measurement.launches for measurement in measurements if measurement.runs]
+    timed = [measurement.launch_count for measurement in measurements if measurement.runs]
     if not timed:
         return f"{plural(len(verdicts), 'case')} out of memory, as expected"
     without = len(measurements) - len(timed)
@@ -211,7 +211,7 @@ def _no_verdict_reasons(
     failed = {verdict.case for verdict in verdicts if verdict.outcome is Outcome.FAILED}
     whole = [m for m in measurements if m.case not in failed]
     planned = context.settings.min_launch_count or context.settings.planned_launch_count
-    short = [m.case.name for m in whole if 0 < m.launches < planned]
+    short = [m.case.name for m in whole if 0 < m.launch_count < planned]
     if short:
         count = plural(len(short), "case")
         yield f"{count} with fewer than {planned} launches; the first is {short[0]}"

@@ -42,7 +42,7 @@ def judge_failed_launches(
     The text of the verdict begins with `text_prefix`, such as ``the reference: ``.
     """
     verdict = Verdict(spec=spec, outcome=Outcome.FAILED, failed=True, text=text_prefix)
-    failures, launches = measurement.failures, measurement.launches
+    failures, launches = measurement.failures, measurement.launch_count
     if launches == 0:
         return replace(verdict, text=f"{text_prefix}it was not measured")
     if {failure.kind for failure in failures} == {FailureKind.OTHER_DTYPE} and not measurement.runs:

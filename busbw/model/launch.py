@@ -68,7 +68,7 @@ class Injection:
     payloads: tuple[int, ...] = ()
 
     def applies_to(self, case: Case) -> bool:
-        """Return whether `case` loses time or memory, as all cases do if `payloads` is empty."""
+        """Return whether `case` loses time or memory; if `payloads` is empty, all cases do."""
         return not self.payloads or case.payload_bytes in self.payloads
 
     def delay_s(self, undelayed_s: float) -> float:
@@ -309,6 +309,6 @@ class Measurement:
     failures: tuple[Failure, ...] = ()
 
     @property
-    def launches(self) -> int:
+    def launch_count(self) -> int:
         """The number of launches that gave the case a Run or a Failure."""
         return len(self.runs) + len(self.failures)

@@ -80,7 +80,8 @@ def group_members(
 ) -> tuple[GroupMember, ...]:
     """Return a member for each process of `process_group`, in the order of `addresses`.
 
-    The processes, which have these addresses (``host:port``), are on `host_count` hosts.
+    `addresses` has an address (``host:port``) for each process. `host_count` is the number of hosts
+    on which the processes run.
     """
     listed = tuple(addresses)
     return tuple(
@@ -186,9 +187,9 @@ def axis_names(axes: str) -> tuple[str, ...]:
 def canonical_axes(axes: str, mesh: str) -> str:
     """Return the text `axes` of a user in the usual form, such as ``xz`` for ``x,z``.
 
-    The result is empty for all axes of `mesh`, because collectives along all axes are the same as
-    collectives without axes. Raises ValueError if `mesh` lacks an axis, or has a single rank along
-    all these axes together.
+    If `axes` lists all axes of `mesh`, the result is empty, because collectives along all axes are
+    the same as collectives without axes. Raises ValueError if `mesh` lacks one of `axes`, or has a
+    single rank along `axes`.
     """
     extents = axis_extents(mesh)
     names = [word.strip() for word in axes.split(",")]

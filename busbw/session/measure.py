@@ -236,7 +236,7 @@ class _Measurer:
         measurements = {spec: by_case[job.case] for spec, job in self._resolved.jobs.items()}
         for spec, measurement in measurements.items():
             needed = self._needed_launch_counts[measurement.case]
-            if lost_host_text and measurement.launches < needed:
+            if lost_host_text and measurement.launch_count < needed:
                 failure = Failure(
                     kind=FailureKind.KILLED,
                     message=lost_host_text,
@@ -283,7 +283,7 @@ class _Measurer:
         while True:
             measured_session = self.measured_so_far()
             interim_verdicts = judge_cases(measured_session)
-            launches = {spec: m.launches for spec, m in measured_session.measurements.items()}
+            launches = {spec: m.launch_count for spec, m in measured_session.measurements.items()}
             specs, rounds = plan_rerun(
                 interim_verdicts,
                 launches,

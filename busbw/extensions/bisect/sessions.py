@@ -363,7 +363,7 @@ class SessionRunner:
                 if spec in references
             },
             # A launch measures all cases, so the case with the most launches shows their number.
-            launch_count=max((case.launches for case in measurements.values()), default=0),
+            launch_count=max((case.launch_count for case in measurements.values()), default=0),
             failed_launch_count=max(
                 (len(case.failures) for case in measurements.values()), default=0
             ),

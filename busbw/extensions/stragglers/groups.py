@@ -162,7 +162,7 @@ class GroupMeasurer:
         launch = LaunchId(name=f"slow-{self.rounds}-{host_indexes[0]}")
         results: dict[str, Any] = {}
         try:
-            workers = executor.start(worker_spec, launch)
+            workers = executor.start_group(worker_spec, launch)
             _raise_failure(workers.wait_until_ready(self.plan.timeout_s))
             request = Request("probe", Probe)
             answer = workers.ask(request, self.plan.timeout_s, "looking for devices")
