@@ -70,9 +70,9 @@ def find_mean_changes(values: Sequence[float], variance: Variance) -> tuple[Mean
 def _replace_spikes(values: Sequence[float], min_distance: float) -> list[float]:
     """Return the values, with each spike replaced by its nearer neighbour.
 
-    A spike is a value that is greater than both of its neighbours, or less than both, and differs
-    from each by more than `min_distance`. As neighbours, the first value has the two values after
-    it, and the last value has the two values before it.
+    A spike is a single value that is greater than both of its neighbours, or less than both, and
+    differs from each neighbour by more than `min_distance`. The first value is compared with the
+    two values after it, and the last value with the two values before it.
     """
     smooth = []
     for position, value in enumerate(values):
@@ -88,8 +88,8 @@ def _find_splits(
     """Return the positions at which new levels begin, in ascending order.
 
     Only the values from `begin_position` up to, but without, `end_position` are searched. `sums`
-    are the cumulative sums of all values, beginning with 0. A position counts if its score
-    (`_best_split`) is at least `threshold`.
+    are the cumulative sums of all values, beginning with 0. A position counts if its score (see
+    `_best_split`) is at least `threshold`.
     """
     split, score = _best_split(sums, begin_position, end_position)
     if not split or score < threshold:
@@ -101,10 +101,10 @@ def _find_splits(
 def _best_split(sums: Sequence[float], begin_position: int, end_position: int) -> tuple[int, float]:
     """Return the position at which a split makes the two means differ most, and the score.
 
-    The score is the difference of the means, scaled so that the standard deviation of the score is
-    that of a single value. The position and the score are 0 if no split is possible. The first
-    value after a split must be at least as near to the mean after the split as to the mean before
-    the split. The arguments are those of `_find_splits`.
+    The score is the difference of the means, scaled so that the score has the same standard
+    deviation as a single value. The first value after a split must be at least as near to the mean
+    after the split as to the mean before the split. The position and the score are 0 if no split is
+    possible. The arguments are those of `_find_splits`.
     """
     best, most = 0, 0.0
     for split in range(begin_position + _MIN_LEVEL_VALUES, end_position - _MIN_LEVEL_VALUES + 1):

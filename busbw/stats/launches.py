@@ -24,8 +24,8 @@ class Variance:
 
     Attributes:
         value: The variance, in the squared unit of the values.
-        degrees_of_freedom: How well the variance is known. They are infinite if the variance is
-            known exactly.
+        degrees_of_freedom: How well the variance is known; infinite if the variance is known
+            exactly.
 
     """
 
@@ -118,7 +118,8 @@ def pool_with_prior_variance(variance: Variance, prior_variance: Variance) -> Va
     """Return the mean of a group's variance and the prior variance of all groups (Smyth, 2004).
 
     The mean is weighted by degrees of freedom. The prior variance is the result of
-    `estimate_prior_variance`, and is returned if its degrees of freedom are infinite.
+    `estimate_prior_variance`. If the prior variance has infinite degrees of freedom, the result is
+    the prior variance.
     """
     if math.isinf(prior_variance.degrees_of_freedom):
         return prior_variance
@@ -145,9 +146,9 @@ def _inverse_trigamma(value: float) -> float:
 
 
 def t_quantile(tail_probability: float, degrees_of_freedom: float) -> float:
-    """Return the value that Student's t exceeds with `tail_probability`, above 0 and below 1.
+    """Return the value that Student's t exceeds with the probability `tail_probability`.
 
-    The value is positive for a probability below 0.5.
+    `tail_probability` is above 0 and below 1. The result is positive if it is below 0.5.
     """
     from scipy.special import stdtrit
 
@@ -185,10 +186,10 @@ _MAX_ROUNDING_DIFFERENCE = 1e-6
 
 
 def clock_tick_s(samples_s: Sequence[float]) -> float:
-    """Return the step by which a clock advances, in seconds, or 0 if samples show no such step.
+    """Return the step by which a clock advances, in seconds; 0 if samples show no such step.
 
     If most samples are equal to another sample, the step is the least difference between unequal
-    samples. Otherwise, or if all samples are equal, the result is 0.
+    samples. If all samples are equal, the result is 0.
     """
     ordered = sorted(samples_s)
     gaps = [after - before for before, after in itertools.pairwise(ordered)]
@@ -243,12 +244,12 @@ def log_ratio_of_samples(
 ) -> float:
     """Return log(after / before) of two launches, from their samples in seconds.
 
-    If both launches have the same number of samples, the samples are assumed to be interleaved:
-    samples with the same index give a log ratio. The result is then the Hodges-Lehmann estimate:
-    the median of the means of all pairs of log ratios (J. L. Hodges and E. L. Lehmann, "Estimates
-    of location based on rank tests", 1963). A stall during a few samples hardly changes this
-    estimate. Otherwise the result is the median log ratio over all pairs of a sample before and a
-    sample after.
+    If both launches have the same number of samples, the samples are assumed to be interleaved, and
+    for each index the two samples with this index give a log ratio. The result is then the
+    Hodges-Lehmann estimate: the median of the means of all pairs of log ratios (J. L. Hodges and E.
+    L. Lehmann, "Estimates of location based on rank tests", 1963). A stall during a few samples
+    hardly changes this estimate. If the numbers of samples differ, the result is the median log
+    ratio over all pairs of a sample before and a sample after.
     """
     if len(samples_before_s) != len(samples_after_s):
         return statistics.median(
@@ -271,13 +272,15 @@ _HIGHEST_SIGMAS = 40.0
 def spent_error_fraction(observed_fraction: float, shape: float) -> float:
     """Return the fraction of its error rate that a sequential test may have spent so far.
 
-    The error rate is the probability that the test errs at any look. `observed_fraction` is the
-    number of observations so far, divided by the number at the last look (0 to 1). The result is
-    (1 - e^(-shape observed_fraction)) / (1 - e^-shape), from I. K. Hwang, W. J. Shih and J. S.
-    DeCani, "Group sequential designs using a family of type I error probability spending
-    functions", 1990. With a `shape` above 0, the early looks spend more than their proportion (1 is
-    close to Pocock's test). With a `shape` below 0, the late looks spend more. With 0, all looks
+    The error rate is the probability that the test errs at any look, a moment at which the test can
+    decide. `observed_fraction` is the number of observations so far, divided by the number at the
+    last look (0 to 1). With a `shape` above 0, the early looks spend more than their proportion (1
+    is close to Pocock's test). With a `shape` below 0, the late looks spend more. With 0, all looks
     spend in proportion.
+
+    The result is (1 - e^(-shape observed_fraction)) / (1 - e^-shape), from I. K. Hwang, W. J. Shih
+    and J. S. DeCani, "Group sequential designs using a family of type I error probability spending
+    functions", 1990.
     """
     if shape == 0:
         return observed_fraction
