@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from busbw.judge.lasting_losses import deviation_of_accepted_session
-from busbw.judge.levels import build_history
+from busbw.judge.levels import build_replayed_history
 from busbw.judge.policy import POLICIES
 from busbw.judge.series import CaseTimes, ReplayedHistory
 from busbw.model.case import Case
@@ -161,7 +161,7 @@ def _first_session(
     """
     times_s = _times_s(cases, accepted_times)
     first = {case: CaseTimes.split(launches, POLICY.rule) for case, launches in times_s.items()}
-    history = build_history([first], POLICY, measured_cases=cases)
+    history = build_replayed_history([first], POLICY, measured_cases=cases)
     history.loss_floors = dict(zip(cases, map(float, devices.floor[device])))
     return history
 

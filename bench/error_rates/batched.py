@@ -429,7 +429,7 @@ class Judge:
             improved=look.improved,
             launches=look.launches,
             limit=look.limit,
-            odd=self.cases.odd(latest, rule.odd_accepted_sigmas),
+            odd=self.cases.odd(latest, rule.unusual_accepted_sigmas),
             slower=shared_red,
             shared_odd=self.shared.odd(shared, rule.shared_sigmas) * self.together,
             noisy=noisy,

@@ -20,7 +20,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from busbw.history.files import HistoryLine, read_all_machines
-from busbw.judge.levels import build_history
+from busbw.judge.levels import build_replayed_history
 from busbw.judge.policy import POLICIES
 from busbw.judge.series import CaseTimes
 from busbw.model.case import Case
@@ -118,7 +118,7 @@ def judge_last_session(
         }
         for before in sessions[:-1]
     ]
-    return judge(build_history(stored, policy, measured_cases=times_s), times_s, policy)
+    return judge(build_replayed_history(stored, policy, measured_cases=times_s), times_s, policy)
 
 
 def rows(sessions: Sequence[Session]) -> Iterator[str]:

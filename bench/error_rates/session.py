@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from busbw.judge.decision import decide_speed_change
-from busbw.judge.lasting_losses import Assessment, append_session, assess_session
+from busbw.judge.lasting_losses import Assessment, append_judged_session, assess_session
 from busbw.judge.levels import cases_decided_by_first_launch
 from busbw.judge.noise import find_two_neighbours
 from busbw.judge.policy import Policy
@@ -51,7 +51,9 @@ class JudgedSession:
 def append_to_history(history: ReplayedHistory, times_s: Times) -> None:
     """Append a session to the history, as it is when later sessions replay it."""
     times = {case: CaseTimes.split(launches, history.rule) for case, launches in times_s.items()}
-    append_session(history, times, assess_session(history, compute_limits(history, times), times))
+    append_judged_session(
+        history, times, assess_session(history, compute_limits(history, times), times)
+    )
 
 
 def judge(
@@ -82,7 +84,7 @@ def judge(
             for case, limit in bounds.limits.items()
         }
         more = {
-            case: LAUNCHES + rule.confirming_pair_count
+            case: LAUNCHES + rule.confirming_launch_count
             for case, decision in decisions.items()
             if decision.direction is None
         }

@@ -172,7 +172,8 @@ class StoredBaselineFile(StoredFile):
 
     Attributes:
         sessions: Maps the name of each session to its stack. The name is the moment (UTC) at which
-            the session began, with a number such as ``-2`` if several sessions have this moment.
+            the session began. If several sessions have this moment, a suffix such as ``-2``
+            follows.
         entries: The lines of the file.
         history: The change log, oldest change first.
 
@@ -199,10 +200,10 @@ class BaselineFile(StoredFile):
     history: tuple[ChangeLogEntry, ...] = ()
 
     def find(self, case: Case, memory_limit_bytes: int | None = None) -> Baseline | None:
-        """Return the baseline of `case`, whatever its protocol; None if the file has no such line.
+        """Return the baseline of `case`, whatever its protocol; None if the file has none.
 
-        With `memory_limit_bytes`, return only a baseline that says that the case ran out of memory
-        under this artificial limit.
+        If `memory_limit_bytes` is not None, return only a baseline that says that the case ran out
+        of memory under this artificial limit.
         """
         line = (case.line_key, memory_limit_bytes or 0)
         baseline = next((other for other in self.baselines if other.line_id == line), None)
@@ -220,14 +221,17 @@ def read_baselines(path: Path) -> BaselineFile:
     return convert_to(BaselineFile, stored, baselines=baselines)
 
 
-def read_stored_file(path: Path, kind: type[T], document: str) -> tuple[T, tuple[Case, ...]]:
-    """Read a stored file, and return its content as a `kind` and the case of each of its lines.
+def read_stored_file(
+    path: Path, content_type: type[T], document_kind: str
+) -> tuple[T, tuple[Case, ...]]:
+    """Read a stored file, and return its content and the case of each of its lines.
 
-    `kind` is a class whose field `entries` has the lines, such as StoredBaselineFile. `document` is
-    the kind of document that the file must name, such as ``busbw baselines``. Raises BaselineError
-    if the file cannot be read or is not valid, or if two lines have the same case.
+    The content is a value of the class `content_type`, whose field `entries` has the lines, such as
+    StoredBaselineFile. `document_kind` is the kind of document that the file must name, such as
+    ``busbw baselines``. Raises BaselineError if the file cannot be read or is not valid, or if two
+    lines have the same case.
     """
-    stored: Any = read_document(path, kind, document)
+    stored: Any = read_document(path, content_type, document_kind)
     cases: dict[object, Case] = {}
     for index, line in enumerate(stored.entries):
         location = f"{path}: document.entries[{index}]"
@@ -247,15 +251,17 @@ def read_stored_file(path: Path, kind: type[T], document: str) -> tuple[T, tuple
     return stored, tuple(cases.values())
 
 
-def read_document(path: Path, kind: type[T], document: str, remedy: str = _REMEDY) -> T:
-    """Read a JSON file as a value of type `kind`.
+def read_document(
+    path: Path, content_type: type[T], document_kind: str, remedy: str = _REMEDY
+) -> T:
+    """Read a JSON file as a value of type `content_type`.
 
     Args:
         path: The file.
-        kind: The type of the value.
-        document: The kind of document that the file must name, such as ``busbw baselines``.
-        remedy: The end of the message if the file names another kind or version: how the user can
-            repair the file.
+        content_type: The type of the value.
+        document_kind: The kind of document that the file must name, such as ``busbw baselines``.
+        remedy: How the user can repair the file. The error message ends with this text if the file
+            names another kind or version.
 
     Raises:
         BaselineError: The file cannot be read or is not valid, or an object has a key twice. For
@@ -264,8 +270,8 @@ def read_document(path: Path, kind: type[T], document: str, remedy: str = _REMED
     """
     with storage.reraise_as(BaselineError, ValueError, where=f"{path}: "):
         raw = wire.parse_json(storage.read(path))
-        wire.check_document(raw, document, remedy)
-        return wire.from_json(kind, raw, "document")
+        wire.check_document(raw, document_kind, remedy)
+        return wire.from_json(content_type, raw, "document")
 
 
 def _baseline_of_line(
@@ -289,16 +295,19 @@ def baselines_text(file: BaselineFile) -> str:
     """Return the JSON text of a baseline file, sorted so that a review shows the changed lines."""
     sessions: dict[str, Stack] = {}
     baselines = sorted(file.baselines, key=lambda baseline: baseline.line_id)
-    entries = tuple(_stored_line(baseline, sessions) for baseline in baselines)
+    entries = tuple(_make_line_and_add_sessions(baseline, sessions) for baseline in baselines)
     ordered = dict(sorted(sessions.items()))
     return stored_file_text(convert_to(StoredBaselineFile, file, sessions=ordered, entries=entries))
 
 
-def _stored_line(baseline: Baseline, sessions: dict[str, Stack]) -> StoredBaselineLine:
+def _make_line_and_add_sessions(
+    baseline: Baseline, sessions: dict[str, Stack]
+) -> StoredBaselineLine:
     """Return the line that stores a baseline in a file, and add its sessions to `sessions`.
 
     `sessions` maps the names of the sessions of all lines to their stacks. The caller writes this
-    mapping once for the whole file. A second session of the same moment gets another name.
+    mapping once for the whole file. If another session began at the same moment, the name gets a
+    suffix such as ``-2``.
     """
     times_us: dict[str, tuple[float, ...]] = {}
     for record in baseline.records:
@@ -324,22 +333,30 @@ def stored_file_text(stored_file: StoredFile) -> str:
     for part in fields(stored_file):
         value = getattr(stored_file, part.name)
         if isinstance(value, Mapping):
-            lines = (f"{json.dumps(key)}: {_row_text(row)}" for key, row in value.items())
+            lines = (
+                f"{json.dumps(key)}: {_json_without_defaults(row)}" for key, row in value.items()
+            )
             text = f"{{{_indented_lines(lines)}}}"
         elif isinstance(value, tuple):
-            text = f"[{_indented_lines(map(_row_text, value))}]"
+            text = f"[{_indented_lines(map(_json_without_defaults, value))}]"
         else:
             text = json.dumps(wire.to_json(value))
         parts += [f"{json.dumps(part.name)}: {text}"] if value or part.name != "history" else []
     return "{\n  " + ",\n  ".join(parts) + "\n}\n"
 
 
-def _row_text(row: object) -> str:
-    """Return a value such as a line or a Stack as JSON, without fields that have their defaults."""
-    return json.dumps(wire.to_json(row, is_brief=True))
+def _json_without_defaults(value: object) -> str:
+    """Return the JSON text of a value such as a line or a Stack.
+
+    Fields that have their default values are left out.
+    """
+    return json.dumps(wire.to_json(value, is_brief=True))
 
 
 def _indented_lines(lines: Iterable[str]) -> str:
-    """Return the elements of a JSON array or object, each on its own line; "" without elements."""
+    """Join the texts of the elements of a JSON array or object, each on its own line.
+
+    The result is "" if there are no elements.
+    """
     text = ",\n    ".join(lines)
     return f"\n    {text}\n  " if text else ""

@@ -47,9 +47,10 @@ def baseline_path(baselines_folder: Path, key: EnvironmentKey, case: Case) -> Pa
 
 
 def path_exists(path: Path) -> bool:
-    """Return whether a file `path` exists.
+    """Return whether there is a file or folder at `path`.
 
-    Raises BaselineError if the folder of the file cannot be read, or `path` is a link to nothing.
+    Raises BaselineError if the folder that contains `path` cannot be read, or if `path` is a link
+    to nothing.
     """
     with storage.reraise_as(BaselineError, storage.InputError, where=f"{path}: "):
         storage.check_readable_folder(path.parent)
@@ -60,8 +61,8 @@ def path_exists(path: Path) -> bool:
 def read_matching_file(path: Path, key: EnvironmentKey, case: Case) -> BaselineFile | None:
     """Read the baseline file `path`, which must be for the machine `key` and the kind of `case`.
 
-    Returns None if there is no file. Raises BaselineError if the file is not valid, or is for
-    another machine or kind of case.
+    The kind is the framework, the collective and the strategy. The result is None if there is no
+    file. Raises BaselineError if the file is not valid, or is for another machine or kind of case.
     """
     if not path_exists(path):
         return None
@@ -101,7 +102,7 @@ def check_folder(
     baselines_folder: Path,
     *,
     may_be_missing: bool = False,
-    is_written: bool = False,
+    must_be_writable: bool = False,
     missing_hint: str = "",
 ) -> None:
     """Raise BaselineError unless `baselines_folder` is a folder that can be read.
@@ -109,19 +110,20 @@ def check_folder(
     Args:
         baselines_folder: The folder of baselines.
         may_be_missing: Whether the folder may be missing, because writing a baseline makes it.
-        is_written: Whether the session writes baselines, so that the folder must also be writable.
+        must_be_writable: Whether the folder must also be writable, because the session writes
+            baselines.
         missing_hint: The end of the message if the folder is missing.
 
     Raises:
         BaselineError: The folder is missing or cannot be read.
-        OutputError: The session writes baselines, and the folder cannot be written.
+        OutputError: The folder must be writable, and is not.
 
     """
     with storage.reraise_as(BaselineError, storage.InputError, where=f"{baselines_folder}: "):
         storage.check_readable_folder(baselines_folder)
     if not (may_be_missing or baselines_folder.is_dir()):
         raise BaselineError(f"there is no folder {baselines_folder}{missing_hint}")
-    if is_written:
+    if must_be_writable:
         storage.check_writable_folder(baselines_folder)
 
 
@@ -161,7 +163,7 @@ class BaselineDraft:
         self._changed[path] = None
 
     def write(self) -> None:
-        """Write every file that `put` changed, or remove the file if it has no baselines."""
+        """Write every file that `put` changed, and remove the files that have no baselines left."""
         if self._changed:
             storage.remove_half_written_files(self._folder)
         for path in self._changed:
@@ -191,8 +193,8 @@ class BaselineSearchResult:
 
     Attributes:
         baseline: The baseline; None if the case has no baseline.
-        other_strategy: Another strategy with which the same case has a baseline; empty without such
-            a strategy, or if `baseline` is not None.
+        other_strategy: Another strategy with which the same case has a baseline. Empty if there is
+            no such strategy, or if `baseline` is not None.
 
     """
 
@@ -209,8 +211,8 @@ def find_baseline(
 ) -> BaselineSearchResult:
     """Find the baseline of `case` on the machine `key`, in the folder `baselines_folder`.
 
-    With `artificial_memory_limit_bytes`, prefer a baseline that ran out of memory under the same
-    limit to the baseline without a limit. Raises BaselineError for a file that is not valid.
+    With `artificial_memory_limit_bytes`, a baseline that ran out of memory under the same limit is
+    preferred to the baseline without a limit. Raises BaselineError for a file that is not valid.
     """
     path = baseline_path(baselines_folder, key, case)
     document = read_matching_file(path, key, case)
@@ -242,7 +244,7 @@ def read_framework_files(
     return tuple(stored)
 
 
-def frameworks_on_machine(baselines_folder: Path, key: EnvironmentKey) -> frozenset[str]:
+def frameworks_with_baselines(baselines_folder: Path, key: EnvironmentKey) -> frozenset[str]:
     """Return the names of the frameworks that have baselines on the machine `key`.
 
     Raises BaselineError if the folder of the machine exists and cannot be read.
@@ -253,15 +255,17 @@ def frameworks_on_machine(baselines_folder: Path, key: EnvironmentKey) -> frozen
     return _framework_names(folder.glob("*.*.*.json"))
 
 
-def newest_dates_of_other_ranks(baselines_folder: Path, key: EnvironmentKey) -> dict[int, str]:
+def newest_baseline_dates_by_rank_count(
+    baselines_folder: Path, key: EnvironmentKey
+) -> dict[int, str]:
     """Return, for other numbers of ranks on this kind of device, the date of the newest baseline.
 
-    The result maps a number of ranks to a date such as ``2026-01-31``. The number of ranks of `key`
-    is also in the result if there is a baseline with this number of ranks that differs in `shared`:
-    the ranks share a device in one of the two environments, and not in the other. The result is
-    empty if `key` itself has baselines. Raises BaselineError for a file that cannot be read.
+    The result maps a number of ranks to a date such as ``2026-01-31``. An environment with the
+    ranks of `key` counts as another one if only one of the two lets ranks share a device
+    (`shared`). The result is empty if `key` itself has baselines. Raises BaselineError for a file
+    that cannot be read.
     """
-    if frameworks_on_machine(baselines_folder, key):
+    if frameworks_with_baselines(baselines_folder, key):
         return {}
     dates: dict[int, str] = {}
     for path in sorted((baselines_folder / key.folder.parent).glob("*/*.*.*.json")):
@@ -274,8 +278,8 @@ def newest_dates_of_other_ranks(baselines_folder: Path, key: EnvironmentKey) -> 
     return dates
 
 
-def frameworks_on_any_machine(baselines_folder: Path) -> frozenset[str]:
-    """Return the names of the frameworks that have baselines of any machine."""
+def all_frameworks_with_baselines(baselines_folder: Path) -> frozenset[str]:
+    """Return the names of the frameworks that have baselines of at least one machine."""
     return _framework_names(baselines_folder.glob("*/*/*.*.*.json"))
 
 
@@ -290,7 +294,7 @@ def _framework_names(paths: Iterable[Path]) -> frozenset[str]:
 
 
 def _find_other_strategy(baselines_folder: Path, key: EnvironmentKey, case: Case) -> str:
-    """Return another strategy with which the same case has a baseline, or "" if none has."""
+    """Return another strategy with which the same case has a baseline; "" if there is none."""
     folder = baselines_folder / key.folder
     for path in sorted(folder.glob(f"{case.file_stem}.*.json")):
         match = _FILE_NAME_PATTERN.fullmatch(path.name)
@@ -334,8 +338,11 @@ class PublishedTable:
     doubts: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_published(path: Path) -> PublishedTable:
-    """Read the published table in the file `path`. Raises BaselineError if not valid."""
+def read_published_table(path: Path) -> PublishedTable:
+    """Read the table of published bandwidths in the file `path`.
+
+    Raises BaselineError if the file cannot be read or is not valid.
+    """
     return read_document(path, PublishedTable, "busbw published figures", "write it anew")
 
 
@@ -351,7 +358,7 @@ def find_published_bandwidth(
     folder = baselines_folder / slug(key.device_kind) / f"{key.ranks}r"
     payload = payload_text(case.payload_bytes)
     for path in sorted(folder.glob(f"{_PUBLISHED_PREFIX}.{case.collective}.*.json")):
-        table = read_published(path)
+        table = read_published_table(path)
         if payload in table.algbw_gb_per_s:
             return PublishedBandwidth(
                 source=f"{table.slice}: {table.source}",

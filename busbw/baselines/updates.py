@@ -1,4 +1,4 @@
-"""Updates of baselines: to save accepted times, and to prune cases that are no longer measured.
+"""Updates of baselines: put accepted times into a draft, and prune cases that are not measured.
 
 Both updates change a draft in memory, and add an entry to the change log of each changed file. The
 package `session` decides which times may be saved.
@@ -77,11 +77,11 @@ def merge_into_baseline(
 ) -> tuple[Baseline, bool]:
     """Merge the record of an accepted session into the stored baseline of a case.
 
-    A baseline is over the budget if its stored time (`level_us`) exceeds the pinned time by more
-    than `budget`, or if the case ran out of memory and the stored baseline has a time. The pinned
-    time changes only if the stored time is longer or shorter by more than the budget. Times of
-    another protocol cannot be compared with the stored times. Such times replace the stored times,
-    and their own median is pinned.
+    A baseline is over the budget in two cases: its stored time (`level_us`) exceeds the pinned time
+    by more than `budget`, or the case ran out of memory and the stored baseline has a time. The
+    pinned time changes only if the stored time is longer or shorter by more than the budget. Times
+    of another protocol cannot be compared with the stored times. Such times replace the stored
+    times, and their own median is pinned.
 
     Args:
         stored_baseline: The stored baseline; None if the case has no baseline.
@@ -99,7 +99,7 @@ def merge_into_baseline(
         or stored_baseline.is_out_of_memory
         or stored_baseline.case.protocol != accepted_baseline.case.protocol
     ):
-        return pin_level(accepted_baseline), False
+        return pin_stored_time(accepted_baseline), False
     if accepted_baseline.is_out_of_memory:
         return accepted_baseline, True
     earlier = stored_baseline.records if is_appended else ()
@@ -113,11 +113,11 @@ def merge_into_baseline(
     assert level is not None and pinned is not None
     is_over_budget = exceeds_budget(level, pinned, budget)
     if is_over_budget or exceeds_budget(pinned, level, budget):
-        baseline = pin_level(baseline)
+        baseline = pin_stored_time(baseline)
     return baseline, is_over_budget
 
 
-def pin_level(baseline: Baseline) -> Baseline:
+def pin_stored_time(baseline: Baseline) -> Baseline:
     """Return `baseline` with its stored time (`level_us`) as the pinned time.
 
     The pinned date is the date of the newest session of the baseline. A baseline without times is
@@ -152,7 +152,7 @@ class BaselineChange:
     cause: str = ""
 
 
-def save_accepted(
+def put_accepted_baselines(
     draft: BaselineDraft,
     accepted_cases: Sequence[AcceptedCase],
     *,
@@ -166,7 +166,7 @@ def save_accepted(
     Args:
         draft: The files to change. Their other baselines are kept.
         accepted_cases: The accepted cases.
-        session: A record of the session, whose date and commit the entries name.
+        session: A record of the session. The entries name the date and the commit of this record.
         budget: The allowed loss as a fraction of the pinned time: 0.1 is 10 %.
         only_new_cases: Whether to skip cases that already have a baseline.
         reason: The user's reason to accept losses beyond the budget; empty to refuse such losses.
@@ -211,15 +211,15 @@ def save_accepted(
         )
     for path, file in changed.items():
         changes_of_file = [change for change in changes if change.path == path]
-        draft.put(path, _with_update(file, changes_of_file, session, reason))
+        draft.put(path, _with_change_log_entry(file, changes_of_file, session, reason))
     return tuple(changes), tuple(refusals)
 
 
 def _refusal_text(stored_baseline: Baseline, refused_baseline: Baseline, budget: float) -> str:
     """Return a text that says why `refused_baseline` does not replace `stored_baseline`.
 
-    Either the case ran out of memory, or the stored time would exceed the pinned time by more than
-    `budget`, a fraction such as 0.1 for 10 %.
+    There are two possible reasons: the case ran out of memory, or the stored time would exceed the
+    pinned time by more than `budget`, a fraction such as 0.1 for 10 %.
     """
     pinned_s, level_s = stored_baseline.pinned_s, refused_baseline.level_s
     assert pinned_s is not None
@@ -234,20 +234,21 @@ def _refusal_text(stored_baseline: Baseline, refused_baseline: Baseline, budget:
     )
 
 
-def prune(
+def prune_baselines(
     draft: BaselineDraft,
     kept_cases: Sequence[tuple[EnvironmentKey, Case]],
     *,
     session: Record,
     reason: str = "",
 ) -> tuple[BaselineChange, ...]:
-    """Remove, from the files of the cases in `kept_cases`, the baselines of all other cases.
+    """Remove the baselines of all cases but `kept_cases`, from the files of these cases only.
 
     Args:
         draft: The files to change. A file that has no baseline left will be removed.
-        kept_cases: The cases to keep, each with its machine. Files to which none of these cases
-            belongs are not changed.
-        session: A record of the session, whose date and commit the entries in change logs name.
+        kept_cases: The cases to keep, each with its machine. Only files to which one of these cases
+            belongs are changed.
+        session: A record of the session. The entries in change logs name the date and the commit of
+            this record.
         reason: The reason that these entries name.
 
     Returns:
@@ -273,12 +274,15 @@ def prune(
         ]
         if removed:
             others = tuple(b for b in file.baselines if b.case.line_key in line_keys)
-            draft.put(path, _with_update(replace(file, baselines=others), removed, session, reason))
+            draft.put(
+                path,
+                _with_change_log_entry(replace(file, baselines=others), removed, session, reason),
+            )
         changes += removed
     return tuple(changes)
 
 
-def _with_update(
+def _with_change_log_entry(
     file: BaselineFile, changes: Sequence[BaselineChange], session: Record, reason: str
 ) -> BaselineFile:
     """Return `file` with an entry about `changes` at the end of its change log.

@@ -1,10 +1,10 @@
 """The folder of the history: a file for each machine and year, to which lines are appended.
 
 A line has the times of a case in a session, the verdict on the case, and the stack. Lines are
-appended under a lock, and the file is replaced atomically, so that the file has all lines of a
-session or none. If the last line is incomplete, because a copy was cut short, the next session
-begins on a new line, and reading the file raises an error with the number of the incomplete line.
-Nothing is appended to a file with lines of another format.
+appended under a lock, and the file is replaced atomically. So the file has either all lines of a
+session or none of them. If the last line is incomplete, because a copy was cut short, reading the
+file raises an error with the number of the incomplete line, and the next session begins on a new
+line. Nothing is appended to a file with lines of another format.
 """
 
 from __future__ import annotations
@@ -81,8 +81,9 @@ class HistoryLine(Record):
     def is_comparable(self) -> bool:
         """Whether the times can be compared with times of other sessions.
 
-        Times cannot be compared if a loss was injected, or if the stack was interleaved with a
-        stack that is not locked, because the other stack may differ from session to session.
+        Times cannot be compared if a loss was injected. They cannot be compared either if the stack
+        was interleaved with a stack that is not locked, because that stack may differ from session
+        to session.
         """
         return not self.injected and (bool(self.stack) or not self.paired)
 
@@ -101,7 +102,7 @@ class HistoryLine(Record):
 
 
 def parse_line(text: str | bytes, location: str) -> HistoryLine:
-    """Parse the JSON text of a line.
+    """Parse the JSON text of a line of the history.
 
     Raises WireError if the text is not valid. The message begins with `location`, the place of the
     line, such as ``line 7``.
@@ -154,7 +155,7 @@ class SeriesKey:
 
 
 def comparable_sessions(lines: Iterable[HistoryLine], series: SeriesKey) -> list[StoredSession]:
-    """Return the sessions of `series` that have lines in `lines`, in the order of these lines.
+    """Return the sessions of the series `series` that are in `lines`, in the order of these lines.
 
     Lines without times, and lines whose times cannot be compared (`is_comparable`), are left out.
     """
@@ -186,20 +187,20 @@ def _check_no_link(folder: Path) -> None:
             raise HistoryError(f"{part} is a link, expected a folder; make --history the link")
 
 
-def append_lines(root: Path, key: EnvironmentKey, lines: Sequence[HistoryLine]) -> Path:
+def append_lines(history_folder: Path, key: EnvironmentKey, lines: Sequence[HistoryLine]) -> Path:
     """Append one or more `lines` of a session to the history, and return the path of the file.
 
-    `root` is the folder of the history, and `key` names the machine. Raises HistoryError if the
-    lines cannot be written; then the file has no line of the session.
+    `history_folder` is the folder of the history, and `key` names the machine. Raises HistoryError
+    if the lines cannot be written; then the file has no line of the session.
     """
-    path = root / key.folder / f"{lines[0].began.year}.jsonl"
+    path = history_folder / key.folder / f"{lines[0].began.year}.jsonl"
     _check_no_link(path.parent)
     content = "".join(f"{line.text}\n" for line in lines).encode()
     with (
         storage.reraise_as(HistoryError, storage.LockedError, OSError, where=f"{path}: "),
         storage.lock_folder(path.parent),
     ):
-        before = _read_without_conflict_markers(path) if path.exists() else b""
+        before = _read_refusing_conflict_markers(path) if path.exists() else b""
         # A file of another format is not appended to.
         _parse_lines(path, {before.partition(b"\n")[0]: 1})
         if before and not before.endswith(b"\n"):
@@ -209,46 +210,52 @@ def append_lines(root: Path, key: EnvironmentKey, lines: Sequence[HistoryLine]) 
     return path
 
 
-def _parse_lines(path: Path, number_by_text: Mapping[bytes, int]) -> list[HistoryLine]:
-    """Parse the lines of the file `path`: the texts that are the keys of `number_by_text`.
+def _parse_lines(path: Path, line_number_by_text: Mapping[bytes, int]) -> list[HistoryLine]:
+    """Parse lines of the file `path`, given the number of each line by the text of the line.
 
-    The values are the numbers of the lines in the file, for messages. Empty texts are left out.
-    Raises HistoryError for an invalid line.
+    The numbers are for the messages of errors. Empty texts are left out. Raises HistoryError for an
+    invalid line.
     """
     with storage.reraise_as(HistoryError, wire.WireError, where=f"{path}: "):
         return [
-            parse_line(text, f"line {number}") for text, number in number_by_text.items() if text
+            parse_line(text, f"line {number}")
+            for text, number in line_number_by_text.items()
+            if text
         ]
 
 
-def read_all_machines(root: Path) -> dict[str, tuple[HistoryLine, ...]]:
-    """Read the history in the folder `root`, and map the name of each machine to its lines.
+def read_all_machines(history_folder: Path) -> dict[str, tuple[HistoryLine, ...]]:
+    """Read a folder with the history of all machines, and map each machine's name to its lines.
 
-    The name is the machine's folder below `root`. Raises HistoryError if a file cannot be read or
-    has an invalid line.
+    The name of a machine is its folder below `history_folder`, such as ``tpu-v5-lite/4r``. Raises
+    HistoryError if a file cannot be read or has an invalid line.
     """
-    return {name: read_folder(root / name) for name in machine_folders(root)}
+    return {
+        name: read_machine_lines(history_folder / name) for name in machine_folders(history_folder)
+    }
 
 
-def machine_folders(root: Path) -> tuple[str, ...]:
-    """Return the names of the machines that have a history: their folders below `root`.
+def machine_folders(history_folder: Path) -> tuple[str, ...]:
+    """Return the names of the machines that have a history: their folders below `history_folder`.
 
-    A name is such as ``tpu-v5-lite/4r``. Raises HistoryError if the folder `root` is missing or
+    A name is such as ``tpu-v5-lite/4r``. Raises HistoryError if `history_folder` is missing or
     cannot be read.
     """
-    if not root.is_dir():
-        raise HistoryError(f"there is no folder {root}")
-    with storage.reraise_as(HistoryError, storage.InputError, where=f"{root}: "):
-        storage.check_readable_folder(root)
-    folders = {path.parent.relative_to(root) for path in root.glob("*/*/*.jsonl")}
+    if not history_folder.is_dir():
+        raise HistoryError(f"there is no folder {history_folder}")
+    with storage.reraise_as(HistoryError, storage.InputError, where=f"{history_folder}: "):
+        storage.check_readable_folder(history_folder)
+    folders = {
+        path.parent.relative_to(history_folder) for path in history_folder.glob("*/*/*.jsonl")
+    }
     return tuple(sorted(map(str, folders)))
 
 
-def read_folder(folder: Path, first_year: int = 0) -> tuple[HistoryLine, ...]:
-    """Read the lines of a machine's folder, oldest first, without the years before `first_year`.
+def read_machine_lines(folder: Path, first_year: int = 0) -> tuple[HistoryLine, ...]:
+    """Read the history lines in the folder of a machine, oldest line first.
 
-    The result is empty if the folder is missing. Raises HistoryError if a file cannot be read or
-    has an invalid line, or if the folder is a link.
+    Files of years before `first_year` are not read. The result is empty if the folder is missing.
+    Raises HistoryError if a file cannot be read or has an invalid line, or if the folder is a link.
     """
     _check_no_link(folder)
     with storage.reraise_as(HistoryError, storage.InputError, where=f"{folder}: "):
@@ -259,19 +266,20 @@ def read_folder(folder: Path, first_year: int = 0) -> tuple[HistoryLine, ...]:
 
 
 def _read_lines(path: Path) -> list[HistoryLine]:
-    """Read the lines of a file, and drop each line that repeats an earlier line.
+    """Read the lines of a history file, and drop each line that repeats an earlier line.
 
-    Raises HistoryError if the file cannot be read, has an invalid line, or is not named for a year.
+    Raises HistoryError if the file cannot be read, if it has an invalid line, or if it is not named
+    for a year.
     """
     if not _YEAR_FILE_PATTERN.fullmatch(path.name):
         raise HistoryError(f"{path}: expected a file named for a year, such as 2026.jsonl")
     numbers: dict[bytes, int] = {}
-    for number, text in enumerate(_read_without_conflict_markers(path).split(b"\n"), 1):
+    for number, text in enumerate(_read_refusing_conflict_markers(path).split(b"\n"), 1):
         numbers.setdefault(text, number)
     return _parse_lines(path, numbers)
 
 
-def _read_without_conflict_markers(path: Path) -> bytes:
+def _read_refusing_conflict_markers(path: Path) -> bytes:
     """Read the bytes of a history file.
 
     Raises HistoryError if the file cannot be read, or has the markers of a merge conflict of Git.
@@ -325,9 +333,9 @@ class AcknowledgedChange:
         return fnmatch.fnmatchcase(case, self.case) and fnmatch.fnmatchcase(machine, self.machine)
 
     def explains(self, began: datetime.datetime) -> bool:
-        """Return whether the change explains a level that changed at `began`, by the dates.
+        """Return whether this change explains that a level changed at `began`, judged by the dates.
 
-        `began` may be up to a day before the day `since`, or on the day after it.
+        `began` may be on the day `since`, on the day after it, or up to a day before it.
         """
         return self.began - _DATE_TOLERANCE <= began < self.began + 2 * _DATE_TOLERANCE
 
@@ -339,8 +347,8 @@ class _AcknowledgedFile:
     change: tuple[AcknowledgedChange, ...] = ()
 
 
-def read_acknowledged_changes(root: Path) -> tuple[AcknowledgedChange, ...]:
-    """Read the acknowledged changes in the folder of baselines `root`; empty without such a file.
+def read_acknowledged_changes(baselines_folder: Path) -> tuple[AcknowledgedChange, ...]:
+    """Read the acknowledged changes in the folder of baselines; empty if the file is missing.
 
     Users write the file ``acknowledged.toml``. Raises HistoryError if the file is not valid. An
     example of the file:
@@ -351,12 +359,12 @@ def read_acknowledged_changes(root: Path) -> tuple[AcknowledgedChange, ...]:
         machine = "tpu-v5-lite/4r"
         reason = "libtpu 0.0.31 waits for all hosts; accepted in #123"
     """
-    path = root / ACKNOWLEDGED_FILE
+    path = baselines_folder / ACKNOWLEDGED_FILE
     # A link to nothing is an error, because a file was meant to be there.
     if not os.path.lexists(path):
         return ()
     with storage.reraise_as(HistoryError, ValueError, where=f"{path}: "):
-        content = tomllib.loads(_read_without_conflict_markers(path).decode())
+        content = tomllib.loads(_read_refusing_conflict_markers(path).decode())
         # JSON has no dates, so that each date becomes a text.
         document = json.loads(json.dumps(content, default=str))
         return wire.from_json(_AcknowledgedFile, document, "file").change

@@ -161,13 +161,13 @@ def build_machine_history(
         series: merge_sessions(comparable_sessions(lines, series), merge_within)
         for series in by_series
     }
-    levels = {series: _find_levels(sessions[series]) for series in by_series}
+    levels = {series: _find_levels_and_shared_changes(sessions[series]) for series in by_series}
     of_all = [change for change in acknowledged_changes if change.case == "*"]
     return MachineHistory(
         folder=folder,
         lines=lines,
         cases=tuple(
-            _case_history(
+            _build_case_history(
                 case_lines,
                 levels[series][0].get(case),
                 sessions[series],
@@ -207,15 +207,15 @@ class _NewestLevel:
 _LogTimesByPosition = Mapping[int, float]
 
 
-def _find_levels(
+def _find_levels_and_shared_changes(
     sessions: Sequence[StoredSession],
 ) -> tuple[Mapping[Case, _NewestLevel], tuple[MeanChange, ...]]:
-    """Return the levels of the cases of a series, and the changes that most cases share.
+    """Return the newest level of each case of a series, and the changes that most cases share.
 
-    `sessions` are the sessions of the series, oldest first. A log time is the sum of the level of
-    the case, of the shared part of the session, and of a residual. The shared part is the median
-    over cases. A change of the shared part counts as shared only if most cases changed at the same
-    time. Otherwise the change belongs to single cases.
+    `sessions` are the sessions of the series, oldest first. A log time is the sum of three parts:
+    the level of the case, the shared part of the session, and a residual. The shared part is the
+    median over cases. A change of the shared part counts as shared only if most cases changed at
+    the same time. Otherwise the change belongs to single cases.
     """
     log_times: dict[Case, dict[int, float]] = {}
     for position, session in enumerate(sessions):
@@ -227,7 +227,7 @@ def _find_levels(
         shifts = [v[position] - middle[case] for case, v in log_times.items() if position in v]
         if len(shifts) >= _MIN_SHARED_CASE_COUNT:
             medians[position] = statistics.median(shifts)
-    changes = _find_changes(medians, _session_variance(medians))
+    changes = _find_level_changes(medians, _session_variance(medians))
     # The shared part without its changes, in the sessions with enough cases to show it.
     shared_without_changes = _without_changes(medians, changes)
     center = statistics.fmean(shared_without_changes.values()) if shared_without_changes else 0.0
@@ -248,40 +248,43 @@ def _find_levels(
 
 
 def _without_changes(
-    values: _LogTimesByPosition, changes: Sequence[MeanChange]
+    log_times: _LogTimesByPosition, changes: Sequence[MeanChange]
 ) -> dict[int, float]:
-    """Return the log times `values`, each without the changes of the level up to its session.
+    """Return `log_times` with all `changes` of the level subtracted.
 
-    `values` and the result map the position of a session to its log time. From each log time the
-    sizes of all `changes` at this position or before it are subtracted.
+    `log_times` and the result map the position of a session to its log time. A change is subtracted
+    from the log times at its position and after it.
     """
     return {
         position: value - math.fsum(change.size_at(position) for change in changes)
-        for position, value in values.items()
+        for position, value in log_times.items()
     }
 
 
-def _session_variance(values: _LogTimesByPosition) -> Variance | None:
+def _session_variance(log_times: _LogTimesByPosition) -> Variance | None:
     """Return the variance of log times between sessions; None for fewer than two sessions.
 
-    The variance is computed from successive differences, which changes of the level hardly enlarge,
-    and is at least _MIN_VARIANCE.
+    The variance is computed from successive differences, which changes of the level hardly enlarge.
+    The result is at least _MIN_VARIANCE.
     """
-    if len(values) < 2:
+    if len(log_times) < 2:
         return None
-    variance = variance_from_differences(list(values.values()))
+    variance = variance_from_differences(list(log_times.values()))
     return Variance(
         value=max(variance.value, _MIN_VARIANCE), degrees_of_freedom=variance.degrees_of_freedom
     )
 
 
-def _find_changes(values: _LogTimesByPosition, variance: Variance | None) -> tuple[MeanChange, ...]:
-    """Find the changes of the level of log times `values`; empty if `variance` is None.
+def _find_level_changes(
+    log_times: _LogTimesByPosition, variance: Variance | None
+) -> tuple[MeanChange, ...]:
+    """Find the changes of the level in `log_times`; return no changes if `variance` is None.
 
-    The positions of the changes are keys of `values`. `variance` is that between sessions.
+    The position of a change is the position of its session, a key of `log_times`. `variance` is the
+    variance between sessions.
     """
-    positions = list(values)
-    changes = find_mean_changes(list(values.values()), variance) if variance else ()
+    positions = list(log_times)
+    changes = find_mean_changes(list(log_times.values()), variance) if variance else ()
     return tuple(replace(change, position=positions[change.position]) for change in changes)
 
 
@@ -319,7 +322,7 @@ def _is_shared(
 def _find_case_levels(
     residuals: Mapping[Case, _LogTimesByPosition], shared_changes: Sequence[MeanChange]
 ) -> dict[Case, _NewestLevel]:
-    """Compute the newest level of each case, and its changes.
+    """Compute the newest level of each case, and the changes of the level of this case alone.
 
     The noise of a case is estimated from its own sessions and from the noise of the other cases.
 
@@ -338,7 +341,7 @@ def _find_case_levels(
             variance = pool_with_prior_variance(
                 variance, Variance(value=usual, degrees_of_freedom=_USUAL_NOISE_DEGREES_OF_FREEDOM)
             )
-        changes = _find_changes(values, variance)
+        changes = _find_level_changes(values, variance)
         last = max(values)
         level = statistics.fmean(_without_changes(values, changes).values())
         level += math.fsum(change.size_at(last) for change in (*changes, *shared_changes))
@@ -349,7 +352,7 @@ def _find_case_levels(
     return levels
 
 
-def _case_history(
+def _build_case_history(
     lines: Sequence[HistoryLine],
     level: _NewestLevel | None,
     sessions: Sequence[StoredSession],
@@ -357,7 +360,8 @@ def _case_history(
 ) -> CaseHistory:
     """Return the history of a case, given its lines, its level, and the sessions of its series.
 
-    `level` is None without a time that can be compared. `acknowledged_changes` match the case.
+    `level` is None if the case has no time that can be compared. All `acknowledged_changes` are
+    changes of this case.
     """
     case, changes = lines[-1].case, level.changes if level is not None else ()
     return convert_to(
@@ -378,9 +382,9 @@ def _describe_changes(
     sessions: Sequence[StoredSession],
     acknowledged_changes: Sequence[AcknowledgedChange],
 ) -> tuple[LevelChange, ...]:
-    """Return the LevelChange of each change point, with its date, its size, and stack changes.
+    """Return a LevelChange for each of `change_points`, with date, size and changes of the stack.
 
-    The positions of `change_points` are indices of `sessions`, and the sizes are log ratios.
+    The position of a change point is an index of `sessions`, and its size is a log ratio.
     `acknowledged_changes` contain the user's reasons for some of the changes.
     """
     level_changes = []

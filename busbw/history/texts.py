@@ -30,10 +30,10 @@ _OUTCOME_BY_FAILURE = {
 def measured_outcome(line: HistoryLine) -> Outcome | None:
     """Return the outcome of the measurement in a line of the history; None if nothing was measured.
 
-    For a line with times, or that is FAILED or OUT_OF_MEMORY, return the outcome of the line. The
-    outcome of any other line follows from its failure: None without a failure or if the compiler
-    replaced the dtype, OUT_OF_MEMORY if memory ran out, else FAILED. This rule is for the lines of
-    reference stacks, which are not judged and say NO_BASELINE even after a failure.
+    If the line has times, or is FAILED or OUT_OF_MEMORY, the result is the outcome of the line. Any
+    other line has no times, and its kind of failure decides: OUT_OF_MEMORY if memory ran out, None
+    if the compiler replaced the dtype or if there is no failure, else FAILED. The lines of
+    reference stacks need this rule: they are not judged, and say NO_BASELINE even after a failure.
     """
     if line.times_us or line.outcome in (Outcome.FAILED, Outcome.OUT_OF_MEMORY):
         return line.outcome
@@ -41,11 +41,11 @@ def measured_outcome(line: HistoryLine) -> Outcome | None:
 
 
 def failing_since_texts(lines: Sequence[HistoryLine], verdicts: Iterable[Verdict]) -> Iterator[str]:
-    """Yield texts that say since when the cases that failed in `verdicts` fail with their outcomes.
+    """Yield texts that say since when the failed cases of the newest session fail in this way.
 
-    The texts also name the changes of the stacks with which the failures began. Cases with the same
-    text share a line. Cases without a text are left out: the newest line of the case has another
-    outcome, or cannot be compared.
+    A text also names the changes of the stack with which the failures began. Cases with the same
+    text share a line. A case has no text if the newest line of the case has another outcome than
+    its verdict, or cannot be compared.
 
     Args:
         lines: The lines of a machine, oldest first.
@@ -55,21 +55,21 @@ def failing_since_texts(lines: Sequence[HistoryLine], verdicts: Iterable[Verdict
     cases: dict[str, list[str]] = {}
     for verdict in verdicts:
         if verdict.failed and verdict.case is not None:
-            text = _failing_text(verdict.case, verdict.outcome, lines)
+            text = _failing_since_text(verdict.case, verdict.outcome, lines)
             cases.setdefault(text, []).append(verdict.case.name)
     cases.pop("", None)
     for text, names in cases.items():
         yield f"{', '.join(shorten_list(names, _MAX_NAMED_CASES, 'case'))}: {text}"
 
 
-def _failing_text(case: Case, outcome: Outcome, lines: Sequence[HistoryLine]) -> str:
+def _failing_since_text(case: Case, outcome: Outcome, lines: Sequence[HistoryLine]) -> str:
     """Return a text on since when `case` has had `outcome`, and on what changed at that time.
 
     The text has the day of the first session with `outcome`, and the changes of the stack between
-    the session before and this session. If the case had `outcome` in all comparable sessions, the
-    text has only the number of sessions. The text is empty if the newest session that measured the
-    case had another outcome, or if the times of the newest line of the case in `lines` cannot be
-    compared with those of other sessions.
+    the session before and this first session. If the case had `outcome` in all comparable sessions,
+    the text has only the number of sessions. The text is empty in two cases: the newest session
+    that measured the case had another outcome, or the times of the newest line of the case in
+    `lines` cannot be compared with those of other sessions.
     """
     of_case = [line for line in lines if line.case == case and not line.is_reference]
     # A session that was slowed down on purpose tells nothing about earlier sessions.

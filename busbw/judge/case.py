@@ -66,7 +66,7 @@ class JudgingSettings:
 
     @property
     def fails_without_baseline(self) -> bool:
-        """Whether a case without a baseline fails: required, and not stored by an update."""
+        """Whether a case without a baseline fails: it is required, and no update stores it."""
         return self.require_baselines and not (self.accepts_slower_times or self.accepts_new_cases)
 
 
@@ -120,12 +120,12 @@ def judge_case(
     latest_loss: SeriesLoss | None = None,
     published_bandwidth: PublishedBandwidth | None = None,
 ) -> InterimVerdict:
-    """Judge one case against its baseline.
+    """Judge one case against its baseline, and return the interim verdict.
 
     Args:
         spec: The requested case.
         measurement: Today's runs and failures of the case.
-        baseline: The stored baseline of the case; None without one.
+        baseline: The stored baseline of the case; None if the case has no baseline.
         limits: Today's limits of the case; None if the baseline or today's measurement has no
             times.
         settings: The policy and the options of the session.
@@ -151,10 +151,11 @@ def judge_case(
 def complete_verdict(
     interim: InterimVerdict, measurement: Measurement, **fields: Any
 ) -> InterimVerdict:
-    """Return `interim`, its verdict with the case, a summary of launches, and notes on injections.
+    """Return `interim` with a completed verdict: with the case, a summary of launches, and notes.
 
-    The summary is left out if the case has no times, or if the case is FAILED. `fields` maps the
-    names of further fields of the Verdict to their values.
+    The summary is left out if the case has no times, or if the case is FAILED. A note is added if
+    the case was slowed down on purpose. `fields` maps the names of further fields of the Verdict to
+    the values that replace these fields.
     """
     verdict = interim.verdict
     if measurement.runs and verdict.outcome is not Outcome.FAILED:
@@ -192,11 +193,12 @@ def _judge_outcome(
     settings: JudgingSettings,
     latest_loss: SeriesLoss,
 ) -> InterimVerdict:
-    """Return the interim verdict of the first check that applies, without the summary of launches.
+    """Return the interim verdict of the first check that applies to a case.
 
-    The checks are, in this order: failed launches, another protocol than that of the baseline, no
-    memory, no baseline, a baseline without times, and the comparison with the expected time. The
-    arguments are those of `judge_case`, with NO_LOSS in place of None.
+    The checks are, in this order: failed launches, another protocol than that of the baseline,
+    launches that ran out of memory, a missing baseline, a baseline without times, and the
+    comparison with the expected time. The verdict has no summary of launches yet. The arguments are
+    those of `judge_case`, but `latest_loss` is NO_LOSS instead of None.
     """
 
     def final_verdict(outcome: Outcome, text: str, *, failed: bool = False) -> InterimVerdict:
@@ -239,30 +241,30 @@ def _judge_out_of_memory(
 
     The first of these rules that applies decides:
 
-    1. Without a baseline, the case fails only if `settings.fails_without_baseline`.
+    1. If the case has no baseline, the case fails only if `settings.fails_without_baseline`.
     2. If the case also ran out of memory when the baseline was measured, the case does not fail.
     3. If the case would fit if other programs used no memory, the case is INCOMPARABLE, and fails
        only if baselines are required.
-    4. Otherwise the baseline has a time: the case fails, unless an update accepts slower times.
+    4. Otherwise the baseline has a time. The case fails, unless an update accepts slower times.
     """
     first_failure = failures[0]
     if baseline is None:
         return out_of_memory_verdict(
-            spec, first_failure, " (no baseline)", failed=settings.fails_without_baseline
+            spec, first_failure, " (no baseline)", is_failed=settings.fails_without_baseline
         )
     if baseline.is_out_of_memory:
         more = f" (expected: so it was on {baseline.date})"
-        return out_of_memory_verdict(spec, first_failure, more, failed=False, expected=True)
+        return out_of_memory_verdict(spec, first_failure, more, is_failed=False, is_expected=True)
     if all(would_fit_without_other_programs(failure) for failure in failures):
         more = "; with the machine's memory free it would fit"
         verdict = out_of_memory_verdict(
-            spec, first_failure, more, failed=settings.require_baselines
+            spec, first_failure, more, is_failed=settings.require_baselines
         )
         return replace(verdict, outcome=Outcome.INCOMPARABLE)
     before = seconds_text(statistics.median(baseline.times_s))
     more = f"; the baseline of {baseline.date} has {before}"
     return out_of_memory_verdict(
-        spec, first_failure, more, failed=not settings.accepts_slower_times
+        spec, first_failure, more, is_failed=not settings.accepts_slower_times
     )
 
 
@@ -274,9 +276,9 @@ def _compare_with_level(
     settings: JudgingSettings,
     latest_loss: SeriesLoss,
 ) -> InterimVerdict:
-    """Return the interim verdict that follows from this session's times and the expected time.
+    """Compare this session's times of a case with the expected time; return the interim verdict.
 
-    Both the measurement and the baseline contain times. The arguments are those of `judge_case`.
+    Both the measurement and the baseline must have times. The arguments are those of `judge_case`.
     """
     policy = settings.policy
     expected = limits.expected_time
@@ -312,7 +314,9 @@ def _compare_with_level(
     )
     is_undecided = decision.direction is None
     needed = (
-        settings.planned_launch_count + policy.rule.confirming_pair_count if is_undecided else None
+        settings.planned_launch_count + policy.rule.confirming_launch_count
+        if is_undecided
+        else None
     )
     return InterimVerdict(verdict=verdict, needed_launch_count=needed, is_suspected=is_undecided)
 
@@ -320,10 +324,11 @@ def _compare_with_level(
 def _outcome_and_reason(
     decision: SpeedChangeDecision, settings: JudgingSettings, latest_loss: SeriesLoss
 ) -> tuple[Outcome, str]:
-    """Turn the decision on today's times into an outcome and a reason of a few words.
+    """Turn the decision on today's times of a case into an outcome and a reason of a few words.
 
-    A loss over several sessions makes the case REGRESSED, unless the case is still undecided today.
-    The reason becomes a part of the verdict's text, and is "" for an ordinary PASS.
+    The case is REGRESSED if `latest_loss` is a loss over several sessions, whatever today's times
+    are. But while confirming launches are missing, the outcome is NOISY. The reason becomes a part
+    of the verdict's text. The reason of an ordinary PASS is "".
     """
     confirmation = (
         ""
@@ -355,7 +360,7 @@ def _outcome_and_reason(
 
 def plan_rerun(
     interim_verdicts: Mapping[CaseSpec, InterimVerdict],
-    launches_so_far: Mapping[CaseSpec, int],
+    launch_counts: Mapping[CaseSpec, int],
     *,
     include_neighbours: bool,
 ) -> tuple[tuple[CaseSpec, ...], int]:
@@ -365,20 +370,21 @@ def plan_rerun(
 
     Args:
         interim_verdicts: The interim verdict on each case.
-        launches_so_far: The number of launches of each case so far.
+        launch_counts: The number of launches of each case so far.
         include_neighbours: Whether to measure also the two neighbouring payloads of a case that
             seems slower.
 
     Returns:
-        The cases to measure again, and the number of launches to add: the smallest number that any
-        of the undecided cases lacks. Without undecided cases, no cases and 0.
+        The cases to measure again, and the number of launches to add to each of these cases. This
+        number is the smallest number of launches that any case lacks. If no case lacks launches,
+        the result is no cases and 0.
 
     """
     lacking = {
-        spec: interim.needed_launch_count - launches_so_far[spec]
+        spec: interim.needed_launch_count - launch_counts[spec]
         for spec, interim in interim_verdicts.items()
         if interim.needed_launch_count is not None
-        and interim.needed_launch_count > launches_so_far[spec]
+        and interim.needed_launch_count > launch_counts[spec]
     }
     undecided = set(lacking)
     for spec in lacking:

@@ -28,16 +28,17 @@ class CaseLimits:
             `residual_limit`, within bounds.
         faster_below_log_ratio: The log ratio below which the case is faster, a negative number.
         residual_stddev: The standard deviation of the residual while the code is unchanged.
-        common_shift: How much slower other cases are today, a log ratio: the median of the two
-            neighbouring payloads if the rule compares neighbours, otherwise the shift of the
-            framework's shared part (see SharedPart). 0 if the framework has too few cases.
+        common_shift: How much slower other cases are today, as a log ratio. If the rule compares
+            neighbours, this is the median of the two neighbouring payloads. Otherwise this is the
+            shift of the framework's shared part (see SharedPart). 0 if the framework has too few
+            cases.
         residual: Today's log ratio minus `common_shift`.
         residual_limit: The log ratio that the residual of an unchanged case rarely exceeds.
         noise: How much sessions of this case vary, estimated from launches and from all cases.
             `SessionNoise.stddev_with_sessions` adds the earlier sessions of this case.
         fastest_launch_above_log_ratio: A second condition for a slower case: the log ratio of the
             fastest launch must exceed this limit. None if the rule does not compare neighbours, or
-            the framework has too few cases.
+            if the framework has too few cases.
 
     """
 
@@ -72,7 +73,7 @@ class Finding:
     extra: Mapping[str, object] = field(default_factory=dict)
 
 
-def merge_findings(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
+def apply_findings(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
     """Return the verdict on a case, changed by the findings about the case.
 
     A doubt changes the outcome REGRESSED to NOISY. After that, a failure changes any outcome to
@@ -119,32 +120,35 @@ class SpeedChangeDecision:
 
 
 def decide_speed_change(
-    times: CaseTimes, limits: CaseLimits, rule: RuleThresholds, slower_above_log_ratio: float
+    times: CaseTimes, limits: CaseLimits, thresholds: RuleThresholds, slower_above_log_ratio: float
 ) -> SpeedChangeDecision:
     """Decide whether a case is slower than its expected time, faster, or neither.
 
-    A case is slower if each of these log ratios to the expected time exceeds its limit:
+    Times are compared as log ratios to the expected time. A case is slower if these conditions are
+    all true:
 
-    - The median of all launches must exceed `slower_above_log_ratio`.
-    - The median of the first launches and the median of the confirming launches must each exceed
-      `_partial_limit` with `rule.suspicion_limit_share`.
-    - The fastest launch, compared with the expected fastest launch, must exceed
-      `limits.fastest_launch_above_log_ratio` or, if that is None, `_partial_limit` with
-      `rule.fastest_launch_limit_share`.
+    - The median of all launches exceeds `slower_above_log_ratio`.
+    - The median of the first launches and the median of the confirming launches both exceed a lower
+      limit: the result of `_partial_limit` for `thresholds.suspicion_limit_share`.
+    - The fastest launch, compared with the expected fastest launch, exceeds
+      `limits.fastest_launch_above_log_ratio`. If that is None, the limit is the result of
+      `_partial_limit` for `thresholds.fastest_launch_limit_share`.
 
     The direction is None if the first launches exceed their limit, but the confirming launches are
-    missing. A case is faster if the log ratio of the median of all launches is below
+    missing. A case is faster if the median of all launches is below
     `limits.faster_below_log_ratio`.
 
     Args:
         times: Today's launches of the case.
         limits: The computed limits of the case.
-        rule: The thresholds of the rule.
-        slower_above_log_ratio: The log ratio above which the case is slower: the log of
-            the user's limit, or else `limits.slower_above_log_ratio`.
+        thresholds: The thresholds of the rule.
+        slower_above_log_ratio: The log ratio above which the case is slower: the log of the user's
+            limit if there is one, otherwise `limits.slower_above_log_ratio`.
 
     """
-    suspicion = _partial_limit(limits, slower_above_log_ratio, rule.suspicion_limit_share, rule)
+    suspicion = _partial_limit(
+        limits, slower_above_log_ratio, thresholds.suspicion_limit_share, thresholds
+    )
     level = limits.expected_time.log_level
     log_ratio = times.all_launches.log_median - level
     confirmation = (
@@ -157,7 +161,7 @@ def decide_speed_change(
         direction = None
     elif is_confirmed and log_ratio > slower_above_log_ratio:
         partial = _partial_limit(
-            limits, slower_above_log_ratio, rule.fastest_launch_limit_share, rule
+            limits, slower_above_log_ratio, thresholds.fastest_launch_limit_share, thresholds
         )
         fastest = (
             partial
@@ -177,22 +181,24 @@ def decide_speed_change(
 
 
 def _partial_limit(
-    limits: CaseLimits, slower_above_log_ratio: float, limit_share: float, rule: RuleThresholds
+    limits: CaseLimits,
+    slower_above_log_ratio: float,
+    limit_share: float,
+    thresholds: RuleThresholds,
 ) -> float:
-    """Return the limit that a part of the launches of a slower case must exceed, too.
+    """Return the log ratio that a part of the launches of a slower case must exceed, too.
 
-    The part is the first launches, the confirming launches or the fastest launch. Its limit is the
-    larger of these two log ratios, but at most `slower_above_log_ratio`, the limit for all launches
-    together:
+    The part is the first launches, the confirming launches or the fastest launch. The result is the
+    larger of these two log ratios, but at most `slower_above_log_ratio`, which is the limit for all
+    launches together:
 
     - `limit_share` * `slower_above_log_ratio`
-    - the common shift of the case + `limit_share` * the limit of its residual, so that a shift that
-      other cases have, too, is not enough
+    - common shift + `limit_share` * the limit of the residual of the case
 
     `limit_share` is from 0 to 1. The common shift is the part of the log ratio that the case shares
-    with other cases. A negative common shift is replaced by 0, unless the rule compares a case with
-    the neighbours in its family.
+    with other cases, so that a shift of all cases alone is usually not enough. If the rule does not
+    compare neighbours, a negative common shift counts as 0.
     """
-    shift = limits.common_shift if rule.compares_neighbours else max(0.0, limits.common_shift)
+    shift = limits.common_shift if thresholds.compares_neighbours else max(0.0, limits.common_shift)
     partial = max(limit_share * slower_above_log_ratio, shift + limit_share * limits.residual_limit)
     return min(slower_above_log_ratio, partial)

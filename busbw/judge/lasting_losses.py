@@ -76,11 +76,11 @@ class LatestSession:
 class Assessment(SessionLimits):
     """The assessment of a session: its limits, and how the session differs from earlier sessions.
 
-    A subject is the owner of a series of sessions: a case, or the shared part of a framework (the
-    median log ratio of its cases), which the name of the framework stands for.
+    A subject is the owner of a series of sessions: a case, or the name of a framework. The series
+    of a framework has the shared part of the framework: the median log ratio of its cases.
 
     Attributes:
-        history: The sessions before this session, until `append_session` adds this session.
+        history: The sessions before this session, until `append_judged_session` adds this session.
         directions: For each case, 1 if this session alone shows that the case is slower, -1 if
             faster, 0 if neither. None if the case seems slower and confirming launches are missing.
         latest_session_by_subject: This session as the newest entry in the series of each subject:
@@ -105,15 +105,15 @@ class Assessment(SessionLimits):
 def assess_session(
     history: ReplayedHistory, session_limits: SessionLimits, times_today: Mapping[Case, CaseTimes]
 ) -> Assessment:
-    """Judge a session by the earlier sessions in `history`, which stays unchanged.
+    """Judge a session by the earlier sessions in `history`, and return the assessment.
 
-    `times_today` are the launches of the session by case, and `session_limits` the limits that
-    `compute_limits` returned for these launches.
+    `times_today` has the launches of the session by case. `session_limits` are the limits that
+    `compute_limits` returned for these launches. `history` stays unchanged.
     """
-    rule, is_noisy = history.rule, session_limits.is_noisy
+    thresholds, is_noisy = history.rule, session_limits.is_noisy
     directions = {
         case: decide_speed_change(
-            times_today[case], limit, rule, limit.slower_above_log_ratio
+            times_today[case], limit, thresholds, limit.slower_above_log_ratio
         ).direction
         for case, limit in session_limits.limits.items()
     }
@@ -121,7 +121,7 @@ def assess_session(
         history, session_limits, times_today, directions
     )
     latest_losses = {
-        subject: _loss_after_session(history.series[subject], latest_session, rule, is_noisy)
+        subject: _loss_after_session(history.series[subject], latest_session, thresholds, is_noisy)
         for subject, latest_session in latest_session_by_subject.items()
     }
     slower = {
@@ -149,9 +149,11 @@ def _find_latest_sessions(
     times_today: Mapping[Case, CaseTimes],
     directions: Mapping[Case, int | None],
 ) -> dict[Case | str, LatestSession]:
-    """Return the session that is judged as the latest session of each case and of each shared part.
+    """Return, for each case and each shared part, the judged session as the latest of the series.
 
-    The arguments are those of `assess_session`, and the direction of each case (see Assessment).
+    A key of the result is a case, or the name of the framework of a shared part. `directions` says
+    for each case whether the case is slower (see Assessment). The other arguments are those of
+    `assess_session`.
     """
     latest_session_by_subject: dict[Case | str, LatestSession] = {}
     for name, shared_part in session_limits.shared_parts.items():
@@ -186,20 +188,25 @@ def _find_latest_sessions(
 
 
 def _loss_after_session(
-    series: Series, latest_session: LatestSession, rule: RuleThresholds, is_noisy: bool
+    series: Series, latest_session: LatestSession, thresholds: RuleThresholds, is_noisy: bool
 ) -> SeriesLoss:
     """Return the loss of a series after the session that is judged.
 
-    The previous loss ends if `_has_loss_ended`. A loss begins if several sessions together show the
-    loss, or if this session alone does. `is_noisy` says whether this session is noisy.
+    An earlier loss continues until `_has_loss_ended`. A new loss begins if several sessions
+    together show the loss, or if the judged session alone does. `is_noisy` says whether the judged
+    session is noisy.
     """
     count, before = len(series.launches), series.latest_loss
     loss, began, gradual = before.loss, before.start_position, before.is_gradual
     start, ended_count = before.min_window_start, 0
-    if loss and not latest_session.is_slower and _has_loss_ended(series, latest_session, rule):
+    if (
+        loss
+        and not latest_session.is_slower
+        and _has_loss_ended(series, latest_session, thresholds)
+    ):
         ended_count, loss, start = count - began, 0.0, count
     # A noisy session shows no loss over several sessions, and later windows begin after it.
-    window = None if is_noisy else _find_window(series, latest_session, start, rule)
+    window = None if is_noisy else _find_window_loss(series, latest_session, start, thresholds)
     if window is not None:
         began = began if loss and began < window.start_position else window.start_position
         loss, gradual = window.loss, not latest_session.is_slower and (not loss or gradual)
@@ -221,11 +228,13 @@ def _loss_after_session(
     )
 
 
-def _has_loss_ended(series: Series, latest_session: LatestSession, rule: RuleThresholds) -> bool:
+def _has_loss_ended(
+    series: Series, latest_session: LatestSession, thresholds: RuleThresholds
+) -> bool:
     """Return whether the session that is judged shows that the loss of a series has ended.
 
-    The loss has ended if the session is more than `rule.recovery_sigmas` standard deviations below
-    half of the loss, or if the median of the last sessions is below half of the loss.
+    The loss has ended if the session is more than `thresholds.recovery_sigmas` standard deviations
+    below half of the loss, or if the median of the last sessions is below half of the loss.
     """
     half = series.latest_loss.loss / 2
     last = (
@@ -238,37 +247,44 @@ def _has_loss_ended(series: Series, latest_session: LatestSession, rule: RuleThr
         - latest_session.log_level
     )
     return (
-        latest_session.residual + rule.recovery_sigmas * latest_session.residual_stddev < half
+        latest_session.residual + thresholds.recovery_sigmas * latest_session.residual_stddev < half
         or last < half
     )
 
 
-def _find_window(
-    series: Series, latest_session: LatestSession, min_start: int, rule: RuleThresholds
+def _find_window_loss(
+    series: Series, latest_session: LatestSession, min_start: int, thresholds: RuleThresholds
 ) -> WindowLoss | None:
     """Find a loss that several of the last sessions show together, the judged session included.
 
     A window is a number of last sessions, whose mean is compared with the level before the window.
-    Each length in `rule.window_lengths` is tried. No window begins before the position `min_start`.
+    Each length in `thresholds.window_lengths` is tried. A window begins at the position `min_start`
+    or later.
 
     Returns:
-        A loss with the size from the shortest window that shows a loss, and with the positions from
-        the longest. None if no window shows a loss.
+        The loss; None if no window shows a loss. The size of the loss is that of the shortest
+        window that shows a loss, and its positions are those of the longest such window.
 
     """
     launches = [*series.launches, latest_session.launches]
     values, fastest = [x.log_median for x in launches], [x.log_fastest for x in launches]
     count, loss, widest, threshold = len(values), 0.0, 0, 0.0
-    for sessions in rule.window_lengths:
+    for sessions in thresholds.window_lengths:
         begin = count - sessions
-        expected = series.expected_time(rule, begin) if begin >= max(1, min_start) else None
+        expected = series.expected_time(thresholds, begin) if begin >= max(1, min_start) else None
         if expected is None or expected.session_count < 2:
             continue
         mean = fmean(values[begin:]) - expected.log_level
         mean = min(mean, fmean(fastest[begin:]) - expected.log_fastest)
-        share = max(1 / sessions, rule.min_window_to_session_variance) + 1 / expected.session_count
-        sigmas = rule.window_sigmas + rule.window_sigmas_over_sessions / expected.session_count
-        sigmas = rule.shared_window_sigmas if latest_session.is_shared_part else sigmas
+        share = (
+            max(1 / sessions, thresholds.min_window_to_session_variance)
+            + 1 / expected.session_count
+        )
+        sigmas = (
+            thresholds.window_sigmas
+            + thresholds.window_sigmas_over_sessions / expected.session_count
+        )
+        sigmas = thresholds.shared_window_sigmas if latest_session.is_shared_part else sigmas
         limit = sigmas * math.sqrt(share) * latest_session.noise.stddev_with_sessions(expected)
         middle = min(
             median(values[begin:]), median(values[-LAST_MEDIAN_SESSION_COUNT:]), values[-1]
@@ -290,21 +306,25 @@ def _find_window(
 
 
 def deviation_of_accepted_session(
-    series: Series, latest_session: LatestSession, rule: RuleThresholds
+    series: Series, latest_session: LatestSession, thresholds: RuleThresholds
 ) -> float:
-    """Return the log ratio of the accepted session to later sessions, or 0 if it is not clear.
+    """Return the log ratio of the accepted session to later sessions, or 0 if it may be chance.
 
     The accepted session is the first session of the series. The log ratio is positive if that
-    session was slower than the median of all later sessions, and negative if faster. Each of the
-    first two later sessions must show at least half of the difference: otherwise the level changed
-    later, and the accepted session was not odd.
+    session was slower than the median of all later sessions, and negative if faster. The result is
+    also 0 if one of the first two later sessions shows less than half of the difference. Then the
+    level changed later, and the accepted session was not unusual.
     """
     if not series.counted_positions or len(series.launches) < 2:
         return 0.0
     accepted, *since = [*series.log_medians, latest_session.launches.log_median]
     odd = accepted - median(since)
     stddev = latest_session.noise.stddev(sum_of_squares_about_mean(since), len(since) - 1)
-    sigmas = rule.shared_sigmas if latest_session.is_shared_part else rule.odd_accepted_sigmas
+    sigmas = (
+        thresholds.shared_sigmas
+        if latest_session.is_shared_part
+        else thresholds.unusual_accepted_sigmas
+    )
     limit = sigmas * stddev * math.sqrt(1 + MEDIAN_TO_MEAN_VARIANCE_RATIO / len(since))
     sign = math.copysign(1.0, odd)
     begins = all(sign * (accepted - value) > abs(odd) / 2 for value in since[:2])
@@ -317,19 +337,22 @@ def replay_sessions(
     """Judge `sessions` in their order, append each of them to `history`, and return `history`."""
     for times in sessions:
         limits = compute_limits(history, times)
-        append_session(history, times, assess_session(history, limits, times))
+        append_judged_session(history, times, assess_session(history, limits, times))
     return history
 
 
-def append_session(
+def append_judged_session(
     history: ReplayedHistory, times_today: Mapping[Case, CaseTimes], assessment: Assessment
 ) -> None:
     """Append a judged session to `history`.
 
-    Later levels do not use the session for a case that became slower or faster or has a loss over
-    several sessions, and not for the cases of a framework that is slower as a whole. A noisy
-    session is not used for any case. Neither is a session that was noisier than usual, so that its
-    limits were widened, once `rule.min_session_count_for_known_noise` sessions exist.
+    Some launches of the session are stored, but not used for later levels:
+
+    - launches of a case that became slower or faster, or that has a loss over several sessions
+    - launches of all cases of a framework that is slower as a whole
+    - all launches of a noisy session
+    - all launches of a session with widened limits (`assessment.widening` above 1), if `history`
+      already has `RuleThresholds.min_session_count_for_known_noise` sessions
 
     Args:
         history: The earlier sessions, to which the session is added.
@@ -381,7 +404,7 @@ def append_session(
 def _append_shared_part(
     history: ReplayedHistory, framework: str, assessment: Assessment, is_unused_for_levels: bool
 ) -> None:
-    """Append the shared part of a framework in a judged session to the series of the framework.
+    """Append a framework's shared part in the judged session to the series of the framework.
 
     `is_unused_for_levels` says whether the session is too noisy to be used for later levels.
     """

@@ -41,7 +41,8 @@ class EarlierSessions:
         sessions: The sessions, oldest first. Sessions that began close to each other are merged.
         cases: The cases with accepted times.
         failed_cases: The cases that failed in any session of the history.
-        replayed_histories: A cache of `build_history`, by measured cases and steps of their clocks.
+        replayed_histories: A cache of the results of `build_replayed_history`, by the measured
+            cases and the steps of their clocks.
 
     """
 
@@ -58,9 +59,9 @@ class EarlierSessions:
         policy: Policy,
         *,
         planned_launch_count: int | None = None,
-        ticks_s: Mapping[Case, float] = {},
+        clock_ticks_s: Mapping[Case, float] = {},
     ) -> Assessment:
-        """Judge a session by the earlier sessions.
+        """Judge a session by the earlier sessions, and return the assessment.
 
         Args:
             times_s: The times of the session's launches in seconds, by case. Cases without an
@@ -68,12 +69,15 @@ class EarlierSessions:
             policy: The thresholds for the class of devices.
             planned_launch_count: The number of launches before the confirming launches; None if the
                 last launches of each case are the confirming launches.
-            ticks_s: The step of the clock in seconds, for each case whose times show that the clock
-                advances in steps.
+            clock_ticks_s: The step of the clock in seconds, for each case whose times show that the
+                clock advances in steps.
 
         """
         measured = {case: times for case, times in times_s.items() if case in self.cases}
-        key = (frozenset(measured), *sorted((case.name, tick) for case, tick in ticks_s.items()))
+        key = (
+            frozenset(measured),
+            *sorted((case.name, tick) for case, tick in clock_ticks_s.items()),
+        )
         if key not in self.replayed_histories:
             sessions = [
                 {
@@ -82,8 +86,8 @@ class EarlierSessions:
                 }
                 for session in self.sessions
             ]
-            self.replayed_histories[key] = build_history(
-                sessions, policy, measured_cases=measured, ticks_s=ticks_s
+            self.replayed_histories[key] = build_replayed_history(
+                sessions, policy, measured_cases=measured, clock_ticks_s=clock_ticks_s
             )
         history = self.replayed_histories[key]
         today = {
@@ -93,21 +97,22 @@ class EarlierSessions:
         return assess_session(history, compute_limits(history, today), today)
 
 
-def build_history(
+def build_replayed_history(
     sessions: Sequence[Mapping[Case, CaseTimes]],
     policy: Policy,
     *,
     measured_cases: Collection[Case],
-    ticks_s: Mapping[Case, float] = {},
+    clock_ticks_s: Mapping[Case, float] = {},
 ) -> ReplayedHistory:
     """Judge earlier sessions one after the other, and return the history of these sessions.
 
     Args:
         sessions: The launches of each earlier session by case, oldest session first.
         policy: The thresholds for the class of devices.
-        measured_cases: The cases of today. The cases of other frameworks are left out.
-        ticks_s: The step of the clock in seconds, for each case whose times show that the clock
-            advances in steps.
+        measured_cases: The cases of today. Cases of frameworks without a case of today are left
+            out.
+        clock_ticks_s: The step of the clock in seconds, for each case whose times show that the
+            clock advances in steps.
 
     """
     cases = dict.fromkeys(case for session in sessions for case in session)
@@ -119,7 +124,7 @@ def build_history(
         for session in sessions
     ]
     for case, times in (pair for session in replayed for pair in session.items()):
-        tick_s = MIN_LOSS_TICKS * ticks_s.get(case, 0.0)
+        tick_s = MIN_LOSS_TICKS * clock_ticks_s.get(case, 0.0)
         least_s = max(policy.least_visible_difference_s(case.clock), tick_s)
         loss_floors.setdefault(case, math.log1p(least_s / math.exp(times.all_launches.log_median)))
     history = ReplayedHistory(
@@ -128,15 +133,15 @@ def build_history(
     return replay_sessions(filter(None, replayed), history)
 
 
-def _merge_records(records: Sequence[Record], rule: RuleThresholds) -> CaseTimes:
+def _merge_records(records: Sequence[Record], thresholds: RuleThresholds) -> CaseTimes:
     """Return the times of one case in a session that was merged from several sessions.
 
-    `records` are the records of the case, one from each of these sessions. `rule` says how many of
+    `records` has the record of the case from each of these sessions. `thresholds` says how many of
     the last launches are confirming launches. In the sum of squares of all launches, the deviation
-    of each launch is from the mean of its own record, so that differences between the merged
-    sessions do not count as noise.
+    of each launch is from the mean of its own record. So differences between the merged sessions do
+    not count as noise.
     """
-    times = CaseTimes.split([time_s for record in records for time_s in record.times_s], rule)
+    times = CaseTimes.split([time_s for record in records for time_s in record.times_s], thresholds)
     parts = [LogTimeSummary.summarize(record.times_s) for record in records]
     squares = math.fsum(part.sum_of_squares for part in parts)
     degrees_of_freedom = sum(part.degrees_of_freedom for part in parts)
@@ -189,7 +194,7 @@ class StoredTimes:
                 and (case, session.case_times_s(case)) not in stored
             )
 
-        later = _select_cases(self.history, is_later)
+        later = _keep_selected_cases(self.history, is_later)
         sessions = merge_sessions([*accepted, *later], merge_within)
         changed = {
             case
@@ -198,20 +203,20 @@ class StoredTimes:
             if case in acknowledged and session.began >= acknowledged[case]
         }
         return tuple(
-            _select_cases(
+            _keep_selected_cases(
                 sessions, lambda session, c: c not in changed or session.began >= acknowledged[c]
             )
         )
 
 
-def build_levels(
+def collect_earlier_sessions(
     stored_times: Collection[StoredTimes],
     policy: Policy,
     failed_cases: frozenset[Case] = frozenset(),
 ) -> EarlierSessions | None:
     """Return the earlier sessions of one machine; None if the machine has no baseline with a time.
 
-    `stored_times` are the stored times of the machine, for each framework. `failed_cases` are the
+    `stored_times` has the stored times of each framework on the machine. `failed_cases` are the
     cases that failed in any session of the history.
     """
     merge_within = policy.session_merge_time
@@ -241,12 +246,12 @@ def _accepted_sessions(baselines: Sequence[Baseline]) -> list[StoredSession]:
     return [StoredSession(began=began, records=records) for (began, _), records in sessions.items()]
 
 
-def _select_cases(
+def _keep_selected_cases(
     sessions: Sequence[StoredSession], is_selected: Callable[[StoredSession, Case], bool]
 ) -> list[StoredSession]:
     """Return `sessions` with only the cases for which `is_selected(session, case)` returns True.
 
-    Sessions without a selected case are left out.
+    Sessions that have no selected case are left out.
     """
     selected = (
         replace(
@@ -270,8 +275,8 @@ def cases_decided_by_first_launch(assessment: Assessment) -> Iterator[Case]:
     - if the framework as a whole comes near its limit,
     - if the case seems faster, or if its level has too few sessions.
 
-    No case is yielded in a session that is noisier than usual, and in each
-    `policy.AUTO_WHOLE_SESSION_INTERVAL`-th session.
+    In a session that is noisier than usual, every case needs more launches. The same is true for
+    every session whose number is a multiple of `policy.AUTO_WHOLE_SESSION_INTERVAL`.
     """
     history = assessment.history
     is_whole = history.session_count % AUTO_WHOLE_SESSION_INTERVAL == 0
@@ -303,7 +308,7 @@ class LastingLoss:
 
     Attributes:
         subject: The case, or the name of the framework.
-        state: The size of the loss, and the number of sessions with the loss.
+        series_loss: The size of the loss, and the number of sessions with the loss.
         began: When the first session with the loss began (UTC).
         stack_changes: The changes of the stack from the session before to this first session, such
             as ``jaxlib 0.10.1 -> 0.10.2``; empty if no change is known.
@@ -311,7 +316,7 @@ class LastingLoss:
     """
 
     subject: Case | str
-    state: SeriesLoss
+    series_loss: SeriesLoss
     began: datetime
     stack_changes: tuple[str, ...]
 
@@ -319,10 +324,11 @@ class LastingLoss:
     def text(self) -> str:
         """A text such as ``all cases of jax are 3 % slower than expected over the last ...``."""
         verb = "are" if isinstance(self.subject, str) else "is"
-        loss = change_text(math.expm1(self.state.mean_loss))
+        loss = change_text(math.expm1(self.series_loss.mean_loss))
         return (
             f"{_loss_subject_text(self.subject)} {verb} {loss} slower than expected over the last "
-            f"{plural(self.state.loss_session_count, 'session')}, since {self.began:%Y-%m-%d}; "
+            f"{plural(self.series_loss.loss_session_count, 'session')}, "
+            f"since {self.began:%Y-%m-%d}; "
             f"changed there: {', '.join(self.stack_changes) or 'nothing that is known'}"
         )
 
@@ -332,10 +338,10 @@ def _loss_subject_text(subject: Case | str) -> str:
     return f"all cases of {subject}" if isinstance(subject, str) else subject.name
 
 
-def find_losses(
+def find_lasting_losses(
     earlier_sessions: Sequence[StoredSession], todays_session: StoredSession, assessment: Assessment
 ) -> tuple[LastingLoss, ...]:
-    """Return the losses over several sessions: of frameworks, then of cases, the largest first.
+    """Return the losses over several sessions: first of frameworks, then of cases, largest first.
 
     Args:
         earlier_sessions: The sessions before today's, oldest first, as `assessment` numbers them.
@@ -353,20 +359,20 @@ def find_losses(
         measured = [s for s in earlier if any(c.framework == framework for c in s.records)]
         changes = first.setup_changes_since([first, *measured][-1], framework)
         losses.append(
-            LastingLoss(subject=name, state=state, began=first.began, stack_changes=changes)
+            LastingLoss(subject=name, series_loss=state, began=first.began, stack_changes=changes)
         )
     # The key is the same for all losses of whole frameworks, so that their order stays.
-    losses.sort(key=lambda x: -math.inf if isinstance(x.subject, str) else -x.state.mean_loss)
+    losses.sort(key=lambda x: -math.inf if isinstance(x.subject, str) else -x.series_loss.mean_loss)
     return tuple(losses)
 
 
-def losses_text(losses: Sequence[LastingLoss]) -> str:
-    """Describe the first losses and count the others, in one line; return "" without a loss."""
+def lasting_losses_text(losses: Sequence[LastingLoss]) -> str:
+    """Return a line that describes the first losses and counts the others; "" without a loss."""
     return "; ".join(shorten_list([loss.text for loss in losses], _MAX_NAMED_LOSSES, "case"))
 
 
 def repaired_losses_text(assessment: Assessment) -> str:
-    """Return a text on the cases and frameworks whose loss ended today; empty if no loss ended."""
+    """Return a text on the cases and frameworks whose loss ended today; "" if no loss ended."""
     sessions = {
         name: state.ended_loss_session_count
         for name, state in assessment.latest_losses.items()
@@ -379,11 +385,12 @@ def repaired_losses_text(assessment: Assessment) -> str:
     return f"repaired: back at the level after {count}: {', '.join(names)}"
 
 
-def odd_accepted_log_ratios(assessment: Assessment) -> dict[Case | str, float]:
-    """Return the cases and frameworks whose accepted session clearly differs from later sessions.
+def log_ratios_of_unusual_accepted_sessions(assessment: Assessment) -> dict[Case | str, float]:
+    """Return the log ratio of each accepted session that clearly differs from later sessions.
 
-    The values are the log ratios of the accepted session to the median of the later sessions:
-    positive if the accepted session was slower. A name of a framework stands for its shared part.
+    A key of the result is a case, or the name of a framework for the shared part of the framework.
+    The value is the log ratio of the accepted session to the median of the later sessions: positive
+    if the accepted session was slower.
     """
     deviations = {
         name: deviation_of_accepted_session(
@@ -394,13 +401,16 @@ def odd_accepted_log_ratios(assessment: Assessment) -> dict[Case | str, float]:
     return {name: odd for name, odd in deviations.items() if odd}
 
 
-def odd_accepted_session_text(assessment: Assessment) -> str:
-    """Say how the accepted session differs from later sessions; "" if no difference is clear."""
+def unusual_accepted_sessions_text(assessment: Assessment) -> str:
+    """Return a text on unusual accepted sessions; "" if no accepted session is unusual.
+
+    A session is unusual if it clearly differs from later sessions.
+    """
     texts = [
         f"the accepted session was {change_text(math.expm1(abs(odd)))} "
         f"{'slower' if odd > 0 else 'faster'} than the {assessment.history.session_count} since, "
         f"in {_loss_subject_text(name)}"
-        for name, odd in odd_accepted_log_ratios(assessment).items()
+        for name, odd in log_ratios_of_unusual_accepted_sessions(assessment).items()
     ]
     more = "accept again with --update-baselines, and a loss beyond the budget with a reason, too"
     return "; ".join([*shorten_list(texts, _MAX_NAMED_LOSSES, "case"), more]) if texts else ""

@@ -21,21 +21,24 @@ _Member = TypeVar("_Member")
 
 def mean_of_clipped_variances(
     variances: Sequence[tuple[float, float]],
-    rule: RuleThresholds,
+    thresholds: RuleThresholds,
     expected_variances: Sequence[float] | None = None,
 ) -> float:
     """Compute the mean of clipped variances, weighted by their degrees of freedom.
 
-    Each variance is clipped, so that a few large variances do not decide the mean: the ratio of a
-    variance to the expected variance may be at most `rule.max_variance_ratio` times the typical
-    ratio. The typical ratio is the median of all ratios, each divided by the median of
-    chi-squared(n) / n, where n are the degrees of freedom of the variance. The result is a
-    variance, not a ratio.
+    Each variance is clipped, so that a few large variances do not decide the mean. For this, the
+    ratio of each variance to its expected variance is computed. The largest allowed ratio is
+    `thresholds.max_variance_ratio` times the typical ratio. The typical ratio is the median of all
+    ratios, each divided by the median of chi-squared(n) / n, where n are the degrees of freedom of
+    the variance.
 
     Args:
         variances: Pairs of a variance and its degrees of freedom. Without pairs the result is 0.
-        rule: The thresholds of the rule.
-        expected_variances: The expected value of each variance; None for 1.
+        thresholds: The thresholds of the rule.
+        expected_variances: The expected value of each variance; None if all expected values are 1.
+
+    Returns:
+        The mean of the clipped variances, which is a variance and not a ratio.
 
     """
     if not variances:
@@ -46,7 +49,7 @@ def mean_of_clipped_variances(
         variance / expected / (1 - 2 / (9 * max(1.0, freedom))) ** 3
         for (variance, freedom), expected in pairs
     )
-    max_ratio = rule.max_variance_ratio * median(ratios)
+    max_ratio = thresholds.max_variance_ratio * median(ratios)
     clipped = (min(value, max_ratio * expected) * freedom for (value, freedom), expected in pairs)
     return math.fsum(clipped) / max(1, sum(freedom for _, freedom in variances))
 
@@ -56,8 +59,8 @@ class SessionNoise:
     """The noise of a series: how much its sessions vary while the code is unchanged, in log time.
 
     The variance between sessions is `sum_of_squares` / `degrees_of_freedom`. This variance is
-    estimated from launches and from all cases of the session. `stddev_with_sessions` pools the
-    variance with the earlier sessions of the series itself.
+    estimated from launches and from all cases of the session. `stddev_with_sessions` also uses how
+    much the earlier sessions of the series itself varied.
     """
 
     sum_of_squares: float
@@ -77,19 +80,19 @@ class SessionNoise:
         )
 
     def stddev_with_sessions(self, expected_time: ExpectedTime) -> float:
-        """Return the standard deviation between sessions, pooled with those of `expected_time`.
+        """Return the standard deviation between sessions, pooled with the earlier sessions.
 
         `expected_time` has the squared deviations of the earlier sessions of the series.
         """
         return self.stddev(expected_time.sum_of_squares, expected_time.session_count - 1)
 
 
-def estimate_noise(
+def estimate_session_noises(
     series_by_case: Mapping[Case, Series],
     expected_times: Mapping[Case, ExpectedTime],
     launches_today: Mapping[Case, LogTimeSummary],
     quiet_session_count: int,
-    rule: RuleThresholds,
+    thresholds: RuleThresholds,
 ) -> tuple[dict[Case, SessionNoise], float]:
     """Estimate, for each case, how much sessions vary while the code is unchanged.
 
@@ -102,22 +105,23 @@ def estimate_noise(
         expected_times: The expected times by case, without cases that have no counted session.
         launches_today: The launches of today's session, which also show how launches vary.
         quiet_session_count: The number of earlier sessions that were not noisy.
-        rule: The thresholds of the rule.
+        thresholds: The thresholds of the rule.
 
     Returns:
-        The noise by case, and the variance between sessions of a typical case, in log time.
+        The noise of each case, and the variance between sessions of a typical case. Both are in log
+        time.
 
     """
-    launches: dict[Case, tuple[float, float]] = {}
+    launch_squares: dict[Case, tuple[float, float]] = {}
     for case, series in series_by_case.items():
-        squares, freedom = series.sum_launch_squares(rule)
+        squares, freedom = series.sum_launch_squares(thresholds)
         summary_today = launches_today.get(case, NO_LAUNCHES)
-        launches[case] = (
+        launch_squares[case] = (
             squares + summary_today.sum_of_squares,
             freedom + summary_today.degrees_of_freedom,
         )
-    launch_variance = typical_launch_variance(launches.values(), rule)
-    launch_noises = _estimate_launch_noise(launches, launch_variance, rule)
+    launch_variance = typical_launch_variance(launch_squares.values(), thresholds)
+    launch_noises = _estimate_launch_noises(launch_squares, launch_variance, thresholds)
     repeated = {
         case: expected for case, expected in expected_times.items() if expected.session_count > 1
     }
@@ -127,14 +131,18 @@ def estimate_noise(
         for expected in repeated.values()
     ]
     expected_variances = [launch_noises[case].stddev() ** 2 for case in repeated]
-    prior = rule.prior_stddev**2 if quiet_session_count <= rule.max_prior_session_count else 0.0
-    session_variance = rule.prior_degrees_of_freedom * max(
-        prior, rule.min_session_to_launch_variance_ratio * launch_variance
+    prior = (
+        thresholds.prior_stddev**2
+        if quiet_session_count <= thresholds.max_prior_session_count
+        else 0.0
+    )
+    session_variance = thresholds.prior_degrees_of_freedom * max(
+        prior, thresholds.min_session_to_launch_variance_ratio * launch_variance
     )
     session_variance += residual_count * mean_of_clipped_variances(
-        variances, rule, expected_variances
+        variances, thresholds, expected_variances
     )
-    session_variance /= rule.prior_degrees_of_freedom + residual_count
+    session_variance /= thresholds.prior_degrees_of_freedom + residual_count
     noises = {
         case: replace(
             noise, sum_of_squares=noise.sum_of_squares * session_variance / launch_variance
@@ -145,55 +153,63 @@ def estimate_noise(
 
 
 def typical_launch_variance(
-    squares_and_degrees_of_freedom: Iterable[tuple[float, float]], rule: RuleThresholds
+    launch_squares: Iterable[tuple[float, float]], thresholds: RuleThresholds
 ) -> float:
     """Compute the variance between launches of a typical case, in log time.
 
-    `squares_and_degrees_of_freedom` contains a pair for each case: the sum of the squared
-    deviations of the case's launches in log time, and the degrees of freedom of this sum. The
-    result is at least `rule.min_launch_stddev` squared.
+    `launch_squares` contains a pair for each case: the sum of the squared deviations of the case's
+    launches in log time, and the degrees of freedom of this sum. The result is at least
+    `thresholds.min_launch_stddev` squared.
     """
-    least = rule.min_launch_stddev**2
+    least = thresholds.min_launch_stddev**2
     variances = [
         (max(least, squares / max(1, freedom)), max(1, freedom))
-        for squares, freedom in squares_and_degrees_of_freedom
+        for squares, freedom in launch_squares
     ]
-    return max(least, mean_of_clipped_variances(variances, rule))
+    return max(least, mean_of_clipped_variances(variances, thresholds))
 
 
-def _estimate_launch_noise(
-    launches: Mapping[Case, tuple[float, float]], typical_variance: float, rule: RuleThresholds
+def _estimate_launch_noises(
+    launch_squares: Mapping[Case, tuple[float, float]],
+    typical_variance: float,
+    thresholds: RuleThresholds,
 ) -> dict[Case, SessionNoise]:
     """Estimate how much the launches of each case vary within a session.
 
     The squared deviations of a case are pooled with those of its neighbours and of a typical case.
-    In the result, a SessionNoise describes the noise between launches, not between sessions.
+    A SessionNoise of the result describes the noise between launches, not between sessions.
 
     Args:
-        launches: For each case, the sum of the squared deviations of its launches in log time, and
-            the degrees of freedom of this sum.
+        launch_squares: For each case, the sum of the squared deviations of its launches in log
+            time, and the degrees of freedom of this sum.
         typical_variance: The variance between launches of a typical case.
-        rule: The weights of the neighbouring payloads and of the typical case.
+        thresholds: The weights of the neighbouring payloads and of the typical case.
 
     """
     noises = {}
-    for family in group_families(launches):
+    for family in group_families(launch_squares):
         for position, case in enumerate(family):
-            squares, freedom = launches[case]
+            squares, freedom = launch_squares[case]
             for neighbour in family[
-                max(0, position - rule.neighbour_distance) : position + rule.neighbour_distance + 1
+                max(0, position - thresholds.neighbour_distance) : position
+                + thresholds.neighbour_distance
+                + 1
             ]:
                 if neighbour != case:
                     max_squares = (
-                        rule.max_variance_ratio * typical_variance * launches[neighbour][1]
+                        thresholds.max_variance_ratio
+                        * typical_variance
+                        * launch_squares[neighbour][1]
                     )
-                    squares += rule.neighbour_weight * min(launches[neighbour][0], max_squares)
-                    freedom += rule.neighbour_weight * launches[neighbour][1]
-            share = min(1.0, rule.max_launch_degrees_of_freedom / freedom) if freedom else 0.0
+                    squares += thresholds.neighbour_weight * min(
+                        launch_squares[neighbour][0], max_squares
+                    )
+                    freedom += thresholds.neighbour_weight * launch_squares[neighbour][1]
+            share = min(1.0, thresholds.max_launch_degrees_of_freedom / freedom) if freedom else 0.0
             noises[case] = SessionNoise(
-                sum_of_squares=rule.max_pooled_degrees_of_freedom * typical_variance
+                sum_of_squares=thresholds.max_pooled_degrees_of_freedom * typical_variance
                 + share * squares,
-                degrees_of_freedom=rule.max_pooled_degrees_of_freedom + share * freedom,
+                degrees_of_freedom=thresholds.max_pooled_degrees_of_freedom + share * freedom,
             )
     return noises
 

@@ -2,7 +2,8 @@
 
 No baseline is needed, and a drift of the machine affects both stacks alike. The test of a case is
 sequential: the test can decide at several looks, each after a certain number of pairs of launches,
-with known error rates. A look decides the case, or gives the number of pairs for the next look.
+with known error rates. The result of a look is either a decision on the case, or the number of
+pairs that the next look needs.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from busbw.stats.launches import (
 )
 
 from .case import InterimVerdict, JudgingSettings, complete_verdict, summarize_runs
-from .policy import INTERVAL_TAIL_PROBABILITY, Looks
+from .policy import INTERVAL_TAIL_PROBABILITY, SequentialTestThresholds
 from .validity import (
     REFERENCE_PREFIX,
     judge_failed_launches,
@@ -63,7 +64,7 @@ class PairedDecision:
 
 def decide_by_looks(
     log_ratios: Sequence[float],
-    looks: Looks,
+    thresholds: SequentialTestThresholds,
     *,
     case_count: int,
     min_loss: float,
@@ -71,33 +72,40 @@ def decide_by_looks(
 ) -> PairedDecision:
     """Decide on one case of two interleaved stacks by a group sequential t-test.
 
-    The function `look_significance_levels` divides the error rates into a significance level for
-    each look, by the sources that its docstring names. Bounds are quantiles of Student's t. Log
-    ratios are assumed to be independent and normal.
+    A look is a moment at which the test can decide. `look_significance_levels` computes the
+    significance level of each look from the error rates. The limits are quantiles of Student's t.
+    Log ratios are assumed to be independent and normal.
 
     Args:
         log_ratios: log(candidate / reference) of each pair of launches, in the order of measuring.
-        looks: The numbers of pairs at which the test can decide, and its error rates.
+        thresholds: The numbers of pairs at which the test can decide, and its error rates.
         case_count: The number of cases among which the false-alarm rate of the session is divided.
-        min_loss: The least loss that is a regression, as a fraction of the reference's time. It
-            replaces `looks.min_loss`.
+        min_loss: The least loss that is a regression, as a fraction of the reference's time.
+            `thresholds.min_loss` is not used.
         prior_variance: The variance of a log ratio that is expected because of the session's other
             cases; None if this variance is unknown.
+
+    Returns:
+        The decision at the last look for which there are enough pairs.
 
     """
     decision = PairedDecision(outcome=None, estimate=None)
     alarms = look_significance_levels(
-        looks.pair_counts, looks.session_false_alarm_rate / case_count, looks.spending_shape
+        thresholds.pair_counts,
+        thresholds.session_false_alarm_rate / case_count,
+        thresholds.spending_shape,
     )
-    misses = look_significance_levels(looks.pair_counts, looks.miss_rate, looks.spending_shape)
-    for count, alarm, miss in zip(looks.pair_counts, alarms, misses):
+    misses = look_significance_levels(
+        thresholds.pair_counts, thresholds.miss_rate, thresholds.spending_shape
+    )
+    for count, alarm, miss in zip(thresholds.pair_counts, alarms, misses):
         if len(log_ratios) < count:
             return replace(decision, pair_count_at_next_look=count)
         estimate = _estimate_log_ratio(log_ratios[:count], prior_variance)
         limit = _log_ratio_limit(estimate, alarm, min_loss)
         decision = replace(decision, estimate=estimate, slower_above_log_ratio=limit)
         if estimate.mean > limit:
-            confirmed = count + looks.confirming_pair_count
+            confirmed = count + thresholds.confirming_pair_count
             if len(log_ratios) < confirmed:
                 return replace(decision, pair_count_at_next_look=confirmed, is_suspected=True)
             estimate = _estimate_log_ratio(log_ratios[:confirmed], prior_variance)
@@ -112,25 +120,25 @@ def decide_by_looks(
                 )
         elif -estimate.mean > limit:
             return replace(decision, outcome=Outcome.IMPROVED)
-        elif estimate.upper_bound(miss) < math.log1p(max(looks.detectable_loss, min_loss)):
+        elif estimate.upper_bound(miss) < math.log1p(max(thresholds.detectable_loss, min_loss)):
             return replace(decision, outcome=Outcome.PASS)
     return decision
 
 
-def estimate_prior_log_ratio_variance(
-    log_ratios_of_cases: Iterable[Sequence[float]], looks: Looks
+def prior_variance_from_log_ratios(
+    log_ratios_of_cases: Iterable[Sequence[float]], thresholds: SequentialTestThresholds
 ) -> Variance | None:
-    """Estimate the variance of a pair's log ratio from all cases of the session.
+    """Estimate the variance of a pair's log ratio from all cases; None if too few cases show it.
 
     `log_ratios_of_cases` has, for each case, log(candidate / reference) of each pair of launches.
     The variances of the cases are pooled by empirical Bayes (`estimate_prior_variance`, Smyth
     2004). The result has many degrees of freedom if the cases are equally noisy, but at most
-    `looks.max_pooled_degrees_of_freedom`, and fewer than the number of cases. Only log ratios up to
-    the first look are used, so that later launches do not change the result of an earlier look.
-    Cases with fewer log ratios, or with equal log ratios, are left out. Returns None if fewer than
-    two cases remain.
+    `thresholds.max_pooled_degrees_of_freedom`, and fewer than the number of cases. Only log ratios
+    up to the first look are used, so that later launches do not change the result of an earlier
+    look. Cases with fewer log ratios, or with equal log ratios, are left out. The result is None if
+    fewer than two cases remain.
     """
-    first = looks.pair_counts[0]
+    first = thresholds.pair_counts[0]
     variances = [
         sample_variance(log_ratios[:first])
         for log_ratios in log_ratios_of_cases
@@ -143,7 +151,7 @@ def estimate_prior_log_ratio_variance(
     return replace(
         prior,
         degrees_of_freedom=min(
-            prior.degrees_of_freedom, looks.max_pooled_degrees_of_freedom, len(variances) - 1
+            prior.degrees_of_freedom, thresholds.max_pooled_degrees_of_freedom, len(variances) - 1
         ),
     )
 
@@ -151,11 +159,11 @@ def estimate_prior_log_ratio_variance(
 def _estimate_log_ratio(
     log_ratios: Sequence[float], prior_variance: Variance | None
 ) -> MeanEstimate:
-    """Estimate the mean log ratio of a case, with a standard error that also uses other cases.
+    """Estimate the mean log ratio of a case, and its standard error with the help of other cases.
 
     `prior_variance` is the variance of a log ratio that is expected because of other cases; None if
-    unknown. This prior adds degrees of freedom to the error, and makes the error of an unusually
-    quiet case larger. The prior never makes the error of a noisy case smaller: otherwise the
+    unknown. This prior adds degrees of freedom to the standard error. The prior makes the error of
+    an unusually quiet case larger, but never makes the error of a noisy case smaller. Otherwise the
     noisiest case of a session would be decided wrongly more often than the error rates allow.
     """
     if prior_variance is None:
@@ -179,31 +187,32 @@ def _log_ratio_limit(estimate: MeanEstimate, probability: float, min_loss_fracti
     return max(estimate.mean - estimate.lower_bound(probability), math.log1p(min_loss_fraction))
 
 
-def estimate_prior_variance_of_pairs(
+def prior_variance_from_measurements(
     cases: Iterable[tuple[Measurement, Measurement]], settings: JudgingSettings
 ) -> Variance | None:
     """Estimate how much the log ratio of a pair of launches varies, from all cases together.
 
-    The variance is the prior with which `judge_pair` judges each case. `cases` has the measurements
-    by the reference and by the candidate of each case. Cases with a failure, and cases that the
-    first look cannot judge yet, are left out. Returns None if fewer than two cases remain.
+    The variance is the prior with which `judge_paired_case` judges each case. `cases` has two
+    measurements of each case: by the reference, and by the candidate. Cases with a failure, and
+    cases with too few pairs for the first look, are left out. The result is None if fewer than two
+    cases remain.
     """
     log_ratios = [
         _log_ratios_of_pairs(reference, candidate)
         for reference, candidate in cases
         if not (reference.failures or candidate.failures)
     ]
-    return estimate_prior_log_ratio_variance(log_ratios, _planned_looks(settings))
+    return prior_variance_from_log_ratios(log_ratios, _planned_thresholds(settings))
 
 
-def judge_pair(
+def judge_paired_case(
     spec: CaseSpec,
     reference: Measurement,
     candidate: Measurement,
     settings: JudgingSettings,
     prior_variance: Variance | None = None,
 ) -> InterimVerdict:
-    """Judge one case of two interleaved stacks by the launches so far.
+    """Judge one case of two interleaved stacks by the launches so far; return the interim verdict.
 
     Args:
         spec: The requested case.
@@ -211,26 +220,26 @@ def judge_pair(
         candidate: The runs and failures of the candidate.
         settings: The policy and the options of the session.
         prior_variance: The variance of a pair's log ratio that is expected because of all cases of
-            the session (`estimate_prior_variance_of_pairs`); None if this variance is unknown.
+            the session (`prior_variance_from_measurements`); None if this variance is unknown.
 
     """
-    judged = _judge_outcome(spec, reference, candidate, settings, prior_variance)
+    judged = _judge_paired_outcome(spec, reference, candidate, settings, prior_variance)
     is_shown = bool(reference.runs) and judged.verdict.outcome is not Outcome.FAILED
     before = summarize_runs(reference) if is_shown else None
     return complete_verdict(judged, candidate, baseline=before)
 
 
-def _judge_outcome(
+def _judge_paired_outcome(
     spec: CaseSpec,
     reference: Measurement,
     candidate: Measurement,
     settings: JudgingSettings,
     prior_variance: Variance | None,
 ) -> InterimVerdict:
-    """Return the interim verdict on a case; `judge_pair` adds the summaries of launches.
+    """Return the interim verdict on a case, without the summaries of launches.
 
     Failed launches decide first, then launches that ran out of memory, and last the sequential
-    test. The arguments are those of `judge_pair`.
+    test. The arguments are those of `judge_paired_case`.
     """
     failure_verdict = judge_failed_launches(spec, candidate) or judge_failed_launches(
         spec, reference, REFERENCE_PREFIX
@@ -238,15 +247,18 @@ def _judge_outcome(
     if failure_verdict is not None:
         return InterimVerdict(verdict=failure_verdict)
     if candidate.failures or reference.failures:
-        return InterimVerdict(verdict=_judge_out_of_memory(spec, reference, candidate))
-    log_ratios, looks = _log_ratios_of_pairs(reference, candidate), _planned_looks(settings)
+        return InterimVerdict(verdict=_judge_paired_out_of_memory(spec, reference, candidate))
+    log_ratios, thresholds = (
+        _log_ratios_of_pairs(reference, candidate),
+        _planned_thresholds(settings),
+    )
     before, after = summarize_runs(reference), summarize_runs(candidate)
     least_s = settings.policy.least_visible_difference_s(candidate.case.clock)
-    min_loss = max(looks.min_loss, least_s / before.median_s)
+    min_loss = max(thresholds.min_loss, least_s / before.median_s)
     times = f"{seconds_text(before.median_s)} -> {seconds_text(after.median_s)}"
     decision = decide_by_looks(
         log_ratios,
-        looks,
+        thresholds,
         case_count=settings.case_count,
         min_loss=min_loss,
         prior_variance=prior_variance,
@@ -299,17 +311,20 @@ def _log_ratios_of_pairs(reference: Measurement, candidate: Measurement) -> list
     return [log_ratio_of_samples(before.samples_s, after.samples_s) for before, after in pairs]
 
 
-def _planned_looks(settings: JudgingSettings) -> Looks:
-    """Return the looks of the policy, with the first look after the planned launches.
+def _planned_thresholds(settings: JudgingSettings) -> SequentialTestThresholds:
+    """Return the policy's thresholds of the test, with the first look after the planned launches.
 
-    The looks of the policy before this first look are left out.
+    A look is a moment at which the test can decide. The looks of the policy before this first look
+    are left out.
     """
     first = max(2, settings.planned_launch_count)
     later = (count for count in settings.policy.looks.pair_counts if count > first)
     return replace(settings.policy.looks, pair_counts=(first, *later))
 
 
-def _judge_out_of_memory(spec: CaseSpec, reference: Measurement, candidate: Measurement) -> Verdict:
+def _judge_paired_out_of_memory(
+    spec: CaseSpec, reference: Measurement, candidate: Measurement
+) -> Verdict:
     """Return the verdict on a case for which one or both stacks ran out of memory.
 
     If only the reference ran out of memory, the case is IMPROVED. If only the candidate did, the
@@ -322,7 +337,9 @@ def _judge_out_of_memory(spec: CaseSpec, reference: Measurement, candidate: Meas
     first_failure = candidate.failures[0]
     expected = bool(reference.failures)
     more = " (expected: the reference's is too)" if expected else "; the reference fits"
-    return out_of_memory_verdict(spec, first_failure, more, failed=not expected, expected=expected)
+    return out_of_memory_verdict(
+        spec, first_failure, more, is_failed=not expected, is_expected=expected
+    )
 
 
 def _verdict_text(

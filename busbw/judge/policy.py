@@ -78,13 +78,13 @@ SHARED_TO_MEAN_VARIANCE_RATIO = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Looks:
+class SequentialTestThresholds:
     """The looks and the error rates of the sequential test that compares two interleaved stacks.
 
     A look is a moment at which the test can decide on a case, after a certain number of pairs of
-    launches. A pair is a launch of each stack. The error-spending function of Hwang, Shih and
-    DeCani (1990) divides both error rates, of false alarms and of misses, among the looks. Losses
-    are fractions of the reference's time.
+    launches. A pair is a launch of each stack. The test has two error rates: of false alarms, and
+    of misses. The error-spending function of Hwang, Shih and DeCani (1990) divides both error rates
+    among the looks. Losses are fractions of the reference's time.
     """
 
     # There is a look after each of these numbers of pairs of launches. Six pairs are the fewest for
@@ -126,9 +126,10 @@ class RuleThresholds:
     Times are natural logarithms of seconds. The residual of a case is its log time minus its level
     and minus the shared part of its framework. Parts of the names of fields:
 
-    - `sigmas`: a limit in standard deviations; `sigmas_over_sessions` is divided by the number of
-      sessions, and added to that limit
+    - `sigmas`: a limit in standard deviations. `sigmas_over_sessions` is divided by the number of
+      sessions, and the quotient is added to that limit
     - `shared`: about the shared part of a framework, not about a single case
+    - `anchor`: the first sessions of a case, above which the level may rise only a little
     - `window`: about a loss over several sessions, not in a single session
     - `prior`: the noise that is expected before sessions show the noise
     - `share`: a fraction of a limit
@@ -205,16 +206,16 @@ class RuleThresholds:
     shared_window_sigmas: float = 5.0
     # A loss is over once a session is more than this many standard deviations below half of it.
     recovery_sigmas: float = 0.7
-    # The accepted session is reported as odd if it is more than this many standard deviations away
-    # from the median of all later sessions.
-    odd_accepted_sigmas: float = 4.8
+    # The accepted session is reported as unusual if it is more than this many standard deviations
+    # away from the median of all later sessions.
+    unusual_accepted_sigmas: float = 4.8
 
     # A case above the fraction `suspicion_limit_share` of its limit is measured again, so that a
     # loss at the limit is not missed because the first launches were fast. The additional
-    # `confirming_pair_count` launches must exceed the same fraction of the limit. The fastest of
+    # `confirming_launch_count` launches must exceed the same fraction of the limit. The fastest of
     # all launches must exceed the fraction `fastest_launch_limit_share`.
     suspicion_limit_share: float = 0.6
-    confirming_pair_count: int = 3
+    confirming_launch_count: int = 3
     fastest_launch_limit_share: float = 0.75
     # Whether a case is compared with its two neighbouring payloads, not with all cases of its
     # framework.
@@ -246,7 +247,7 @@ class Policy:
     """
 
     rule: RuleThresholds
-    looks: Looks
+    looks: SequentialTestThresholds
     # Whether the device also does other work, which makes unchanged cases NOISY.
     has_other_work: bool = False
     # A verdict from fewer sessions is provisional.
@@ -264,7 +265,7 @@ class Policy:
     budget: float = 0.10
 
     def least_visible_difference_s(self, clock: Clock) -> float:
-        """Return the least difference of times in seconds that can be a loss, given `clock`.
+        """Return the least difference of two times, in seconds, that `clock` can show reliably.
 
         The result is 0 for the clock of a device, because such a clock is exact enough.
         """
@@ -274,7 +275,7 @@ class Policy:
 # A CPU that also does other work. With a single earlier session, a case is detected if it takes
 # twice the time, relative to the part that it shares with other cases (docs/quiet.md has figures).
 _CPU = Policy(
-    looks=Looks(),
+    looks=SequentialTestThresholds(),
     # Neighbouring payloads show what other work does to a case, and the fastest launch must be
     # slower, too. Relative to its neighbours, a case differs by a tenth between sessions, and not
     # normally. The factor `case_sigmas` is still small, because a loss is confirmed in three ways.
@@ -313,7 +314,7 @@ _CPU = Policy(
 # A dedicated accelerator. In published calibrations, sessions of unchanged code differ by 0.5 to
 # 1 %.
 _ACCELERATOR = Policy(
-    looks=Looks(detectable_loss=0.03, min_loss=0.01),
+    looks=SequentialTestThresholds(detectable_loss=0.03, min_loss=0.01),
     rule=RuleThresholds(
         min_case_loss=0.02,
         min_session_loss=0.015,

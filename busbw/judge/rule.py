@@ -17,7 +17,7 @@ from busbw.stats.launches import quantile
 from .decision import CaseLimits
 from .noise import (
     SessionNoise,
-    estimate_noise,
+    estimate_session_noises,
     find_two_neighbours,
     group_families,
     typical_launch_variance,
@@ -70,7 +70,7 @@ class SessionLimits:
             too noisy for a verdict; otherwise 1.
         widening: The factor by which limits are wider than usual, because the session is noisier
             than usual. Later levels do not use a session with a factor above 1, except the first
-            `rule.min_session_count_for_known_noise` sessions.
+            `RuleThresholds.min_session_count_for_known_noise` sessions.
 
     """
 
@@ -90,8 +90,8 @@ def compute_limits(
 ) -> SessionLimits:
     """Compute the limits of the cases of `times_today` that have a series in `history`.
 
-    The noise of the session is estimated from first launches alone, because confirming launches
-    exist only for cases that seem slower.
+    The noise of the session is estimated only from the launches before the confirming launches,
+    because confirming launches exist only for cases that seem slower.
     """
     measured = {case: times for case, times in times_today.items() if case in history.series}
     first = _Comparison(history, {case: times.first_launches for case, times in measured.items()})
@@ -140,7 +140,7 @@ class _Comparison:
         self.frameworks = list(dict.fromkeys(case.framework for case in launches))
         self.expected_times = {case: level for case, level in levels.items() if level is not None}
         quiet = history.noisy_flags.count(False)
-        self.noises, self.session_variance = estimate_noise(
+        self.noises, self.session_variance = estimate_session_noises(
             history.series_by_case, self.expected_times, launches, quiet, rule
         )
         self.residual_stddevs = {
@@ -167,11 +167,13 @@ class _Comparison:
             return max(self.normal_sigmas, rule.heavy_tail_residual_factor * third)
         return self.normal_sigmas
 
-    def _shared_noise(self, framework: str, case_count: int) -> tuple[SessionNoise, ExpectedTime]:
+    def _shared_noise_and_level(
+        self, framework: str, case_count: int
+    ) -> tuple[SessionNoise, ExpectedTime]:
         """Return the noise and the level (a log ratio) of the shared part of a framework.
 
         `case_count` is the number of cases of the framework that were measured today. The level is
-        0 if earlier sessions have no shared part.
+        0 if the history has no shared part of the framework.
         """
         rule = self.rule
         expected = self.history.series[framework].expected_time(rule)
@@ -209,12 +211,12 @@ class _Comparison:
         """Compute the shared part of a framework today: the median of the log ratios of its cases.
 
         Cases outside their limits are left out, so that changed cases do not move the median. If
-        fewer than `rule.min_shared_case_count` cases remain, the median is over all cases.
-        `widening` is the factor by which noise widens the returned limit. The factor does not
-        change which cases are left out.
+        fewer than `RuleThresholds.min_shared_case_count` cases remain, the median is over all
+        cases. `widening` is the factor by which noise widens the limit of the returned shared part.
+        The factor does not change which cases are left out.
         """
         count = sum(case.framework == framework for case in self.launches)
-        noise, expected = self._shared_noise(framework, count)
+        noise, expected = self._shared_noise_and_level(framework, count)
         is_pooled = framework in self.history.frameworks_with_shared_part
         stddev = noise.stddev_with_sessions(expected) if is_pooled else noise.stddev()
         stddev *= math.sqrt(1 + 1 / expected.session_count)
@@ -223,7 +225,8 @@ class _Comparison:
         inside = [
             log_ratio
             for case, log_ratio in log_ratios.items()
-            if abs(log_ratio) <= self._limit(case, self.normal_sigmas, shared_stddev=stddev)
+            if abs(log_ratio)
+            <= self._log_ratio_limit(case, self.normal_sigmas, shared_stddev=stddev)
         ]
         variances = [
             self.noises[case].stddev_with_sessions(self.expected_times[case]) ** 2
@@ -244,13 +247,15 @@ class _Comparison:
             noise=noise,
         )
 
-    def _limit(
+    def _log_ratio_limit(
         self, case: Case, sigmas: float, *, shared_stddev: float = 0.0, widening: float = 1.0
     ) -> float:
-        """Return `sigmas` standard deviations as a log ratio, at least the least that counts.
+        """Return `sigmas` standard deviations as a log ratio, at least the loss floor of `case`.
 
-        The variances of the residual and of the shared part add up. `widening` multiplies the
-        standard deviation of the residual; `shared_stddev` is 0 for the limit of the residual.
+        The loss floor is the least log ratio that counts as a loss. `widening` multiplies the
+        standard deviation of the residual of the case. The variances of the residual and of the
+        shared part add up: `shared_stddev` is the standard deviation of the shared part, and 0 for
+        the limit of the residual alone.
         """
         stddev = math.hypot(widening * self.residual_stddevs[case], shared_stddev)
         return max(self.history.loss_floor(case), sigmas * stddev)
@@ -294,7 +299,7 @@ class _Comparison:
                 framework, shared_part.shift_log_ratio, log_ratios
             ).items():
                 residual = abs(log_ratios[case] - shift)
-                limit = self._limit(case, self.limit_sigmas)
+                limit = self._log_ratio_limit(case, self.limit_sigmas)
                 if residual <= limit:
                     residuals.append(residual * self.limit_sigmas / limit)
         if not residuals or len(self.launches) < rule.min_case_count_for_noise:
@@ -313,7 +318,8 @@ class _Comparison:
     def _launch_noise_relative_to_history(self) -> float:
         """Return the noise between today's launches divided by the noise between earlier launches.
 
-        The noise is the standard deviation of the log times of a typical case. 1 means as usual.
+        The noise is the standard deviation of the log times of a typical case. The result is 1 if
+        today's launches are as noisy as earlier launches.
         """
         series = (self.history.series[case] for case in self.launches)
         before = typical_launch_variance(
@@ -366,15 +372,15 @@ class _Comparison:
     ) -> CaseLimits:
         """Return the limits of one case, wider by the factor `widening`.
 
-        `common_shift` is the part of `log_ratio` that the case shares with other cases, and
-        `shared_part` the shared part of the framework. `common_shift_of_fastest` is the part of the
-        fastest launch's log ratio that the case shares with its two neighbours; None if the fastest
-        launch has no limit of its own.
+        `log_ratio` is today's log ratio of the case, and `common_shift` is the part of `log_ratio`
+        that the case shares with other cases. `shared_part` is the shared part of the framework.
+        `common_shift_of_fastest` is the part of the fastest launch's log ratio that the case shares
+        with its two neighbours; None if the fastest launch has no limit of its own.
         """
-        residual_limit = self._limit(case, self.limit_sigmas, widening=widening)
+        residual_limit = self._log_ratio_limit(case, self.limit_sigmas, widening=widening)
         max_limit = math.inf
         if case.framework in self.history.frameworks_with_shared_part:
-            max_limit = self._limit(
+            max_limit = self._log_ratio_limit(
                 case, self.limit_sigmas, shared_stddev=shared_part.stddev, widening=widening
             )
 

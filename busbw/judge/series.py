@@ -93,11 +93,12 @@ class ExpectedTime:
     single_launch_variance_factor: float = 1.0
 
     def prediction_stddev_factor(self, launches: LogTimeSummary) -> float:
-        """Return the standard deviation of a new session around the level, as a factor.
+        """Return how far a new session may be from the level, relative to the noise of sessions.
 
-        The factor multiplies the standard deviation between sessions. The factor is above 1,
-        because the level is a mean of few sessions. `launches` are the launches of the new session:
-        a session with a single launch varies more.
+        The result is the standard deviation of the distance to the level, divided by the standard
+        deviation between sessions. The result is above 1, because the level is a mean of few
+        sessions. `launches` are the launches of the new session: a session with a single launch
+        varies more.
         """
         variance = 1.0 if launches.degrees_of_freedom else self.single_launch_variance_factor
         return math.sqrt(variance + 1 / self.session_count)
@@ -184,7 +185,7 @@ class Series:
 
     @property
     def log_medians(self) -> list[float]:
-        """The log of the median time of the launches, for each session."""
+        """The median time of the launches of each session, in log time."""
         return [launches.log_median for launches in self.launches]
 
     def append_session(
@@ -225,24 +226,25 @@ class Series:
             ]
 
     def expected_time(
-        self, rule: RuleThresholds, end_position: float = math.inf
+        self, thresholds: RuleThresholds, end_position: float = math.inf
     ) -> ExpectedTime | None:
         """Compute the expected time from the counted sessions before `end_position`.
 
-        The level is the mean of the last `rule.level_session_count` counted sessions, but at most
-        `rule.anchor_margin` above the mean of the first `rule.anchor_session_count` counted
-        sessions. Returns None without a counted session.
+        The level is the mean of the last `thresholds.level_session_count` counted sessions, but at
+        most `thresholds.anchor_margin` above the mean of the first
+        `thresholds.anchor_session_count` counted sessions. The result is None if there is no
+        counted session. A counted session is used to compute levels (see Series).
         """
         # Positions are in ascending order.
         last = bisect_left(self.counted_positions, end_position)
-        recent = self.counted_positions[max(0, last - rule.level_session_count) : last]
+        recent = self.counted_positions[max(0, last - thresholds.level_session_count) : last]
         if not recent:
             return None
         sessions = [self.launches[position] for position in recent]
         values = [session.log_median for session in sessions]
-        begin = self.counted_positions[: min(last, rule.anchor_session_count)]
+        begin = self.counted_positions[: min(last, thresholds.anchor_session_count)]
         first = fmean(self.launches[position].log_median for position in begin)
-        level = min(fmean(values), first + rule.anchor_margin)
+        level = min(fmean(values), first + thresholds.anchor_margin)
         # A single launch does not show how much faster the fastest of several launches is.
         whole = [session for session in sessions if session.degrees_of_freedom]
         variance = 1 / THREE_TO_SINGLE_LAUNCH_VARIANCE_RATIO if whole else 1.0
@@ -257,15 +259,15 @@ class Series:
             single_launch_variance_factor=variance,
         )
 
-    def sum_launch_squares(self, rule: RuleThresholds) -> tuple[float, int]:
+    def sum_launch_squares(self, thresholds: RuleThresholds) -> tuple[float, int]:
         """Sum up the squared deviations of launches from the means of their sessions, in log time.
 
-        Only the last `rule.level_session_count` counted sessions are used. Returns the sum, and the
-        degrees of freedom of the sum.
+        Only the last `thresholds.level_session_count` counted sessions are used. Returns the sum,
+        and the degrees of freedom of the sum.
         """
         recent = [
             self.launches[position]
-            for position in self.counted_positions[-rule.level_session_count :]
+            for position in self.counted_positions[-thresholds.level_session_count :]
         ]
         squares = math.fsum(launches.sum_of_squares for launches in recent)
         return squares, sum(launches.degrees_of_freedom for launches in recent)
@@ -290,21 +292,25 @@ class CaseTimes:
 
     @classmethod
     def split(
-        cls, times_s: Sequence[float], rule: RuleThresholds, planned_launch_count: int | None = None
+        cls,
+        times_s: Sequence[float],
+        thresholds: RuleThresholds,
+        planned_launch_count: int | None = None,
     ) -> CaseTimes:
         """Split the times of a case's launches, in seconds, into first and confirming launches.
 
-        The first `planned_launch_count` times are first launches, the others confirming launches.
-        If `planned_launch_count` is None, as for stored sessions, the last
-        `rule.confirming_pair_count` times are confirming launches.
+        The first `planned_launch_count` times are first launches, and the others are confirming
+        launches. If `planned_launch_count` is None, as for stored sessions, the last
+        `thresholds.confirming_launch_count` times are confirming launches. If there are fewer
+        confirming launches than that, all launches count as first launches.
         """
         count = (
-            max(1, len(times_s) - rule.confirming_pair_count)
+            max(1, len(times_s) - thresholds.confirming_launch_count)
             if planned_launch_count is None
             else planned_launch_count
         )
         together, last = LogTimeSummary.summarize(times_s), times_s[count:]
-        if len(last) < rule.confirming_pair_count:
+        if len(last) < thresholds.confirming_launch_count:
             return cls(first_launches=together, all_launches=together, confirming_log_median=None)
         first = LogTimeSummary.summarize(times_s[:count])
         return cls(

@@ -77,35 +77,39 @@ class SessionVerdictInput:
 
 
 def judge_session(
-    verdicts: Sequence[Verdict], measurements: Sequence[Measurement], context: SessionVerdictInput
+    verdicts: Sequence[Verdict],
+    measurements: Sequence[Measurement],
+    session_input: SessionVerdictInput,
 ) -> SessionVerdict:
     """Return the verdict on a session: all bad outcomes that apply, or NOTHING_COMPARED or PASS.
 
-    A session with a failed case is FAILED. A session is SLOWER or DRIFT if `context` has such texts
-    and no update accepts the losses. A session has NO_VERDICT, and fails even if no case fails, for
-    each of these reasons:
+    A session with a failed case is FAILED. A session is SLOWER or DRIFT if `session_input` has
+    texts on such losses, and if no update accepts the losses. A session has NO_VERDICT, and fails
+    even if no case fails, for each of these reasons:
 
-    - no case has a time, unless every case ran out of memory as the baselines expect, or an update
-      stores the case
-    - a case has fewer launches than planned
-    - the session is noisier than usual
-    - more than a tenth of the judged cases are NOISY, counted by `select_counted_noisy_verdicts`
-    - `context` contains another reason
+    - No case has a time. This is no reason if every case ran out of memory as the baselines expect,
+      or if an update stores the cases that ran out of memory.
+    - A case has fewer launches than planned.
+    - The session is noisier than usual.
+    - More than a tenth of the judged cases are NOISY, counted by `select_counted_noisy_verdicts`.
+    - `session_input` contains another reason.
     """
-    slower = "; ".join(context.slower_framework_texts)
+    slower = "; ".join(session_input.slower_framework_texts)
     slower += "; stack or machine: unknown" if slower else ""
-    lost = {SessionOutcome.SLOWER: slower, SessionOutcome.DRIFT: context.drift_text}
+    lost = {SessionOutcome.SLOWER: slower, SessionOutcome.DRIFT: session_input.drift_text}
     text_by_outcome = {
-        **(lost if not context.accepts_all_times else {}),
-        SessionOutcome.NO_VERDICT: "; ".join(_no_verdict_reasons(verdicts, measurements, context)),
+        **(lost if not session_input.accepts_all_times else {}),
+        SessionOutcome.NO_VERDICT: "; ".join(
+            _no_verdict_reasons(verdicts, measurements, session_input)
+        ),
     }
     session = build_session_verdict(
-        text_by_outcome, verdicts, default_text=_measured_text(verdicts, measurements)
+        text_by_outcome, verdicts, default_text=_measured_cases_text(verdicts, measurements)
     )
-    accepted = "; ".join(filter(None, lost.values())) if context.accepts_all_times else ""
+    accepted = "; ".join(filter(None, lost.values())) if session_input.accepts_all_times else ""
     more = (
         noisy_cases_text(verdicts),
-        *context.notes,
+        *session_input.notes,
         f"accepted: {accepted}" if accepted else "",
     )
     return replace(session, text="; ".join(filter(None, (session.text, *more))))
@@ -123,13 +127,13 @@ def build_session_verdict(
     If no outcome applies, the outcome is PASS, or NOTHING_COMPARED if no case was compared.
 
     Args:
-        text_by_outcome: The text of each outcome; an outcome with an empty text does not apply.
+        text_by_outcome: The text of each outcome. An outcome with an empty text does not apply.
         verdicts: The verdicts on the cases. If a case failed, FAILED applies, too.
         default_text: A sentence on the session, such as the number of measured cases. If no outcome
             applies, this sentence is the whole text. If only FAILED applies, this sentence is
             appended to the text of FAILED.
         is_compared: Whether cases were compared with each other, such as the programs of several
-            compilers. PASS then needs no baseline.
+            compilers. Then the outcome can be PASS without a baseline.
 
     """
     failed = [verdict for verdict in verdicts if verdict.failed]
@@ -163,12 +167,12 @@ def has_comparison(verdicts: Sequence[Verdict]) -> bool:
 
 
 def outcome_counts_text(verdicts: Iterable[Verdict]) -> str:
-    """Count the verdicts of each outcome, as a text such as ``2 REGRESSED, 1 FAILED``."""
+    """Return a text with the number of verdicts of each outcome: ``2 REGRESSED, 1 FAILED``."""
     counts = Counter(verdict.outcome.value for verdict in verdicts)
     return ", ".join(f"{count} {name}" for name, count in counts.items())
 
 
-def _measured_text(verdicts: Sequence[Verdict], measurements: Sequence[Measurement]) -> str:
+def _measured_cases_text(verdicts: Sequence[Verdict], measurements: Sequence[Measurement]) -> str:
     """Return a text that says how many cases were measured, and in how many launches."""
     timed = [measurement.launch_count for measurement in measurements if measurement.runs]
     if not timed:
@@ -184,18 +188,22 @@ def _measured_text(verdicts: Sequence[Verdict], measurements: Sequence[Measureme
 
 
 def _reasons_for_missing_times(
-    verdicts: Sequence[Verdict], measurements: Sequence[Measurement], context: SessionVerdictInput
+    verdicts: Sequence[Verdict],
+    measurements: Sequence[Measurement],
+    session_input: SessionVerdictInput,
 ) -> Iterator[str]:
     """Yield the reason why a session has no verdict if none of its cases has a time.
 
-    Yield nothing if a case has a time. Also yield nothing if every case ran out of memory, and if
-    either an update stores new cases, or the baseline of every case expects this.
+    Nothing is yielded if a case has a time. Nothing is yielded either if every case ran out of
+    memory, provided that an update stores new cases, or that the baseline of every case expects
+    this.
     """
     if any(measurement.runs for measurement in measurements):
         return
     skipped = "; ".join(sorted({v.text for v in verdicts}))
     expected = (
-        context.accepts_new_cases or (v.expected and context.has_baselines) for v in verdicts
+        session_input.accepts_new_cases or (v.expected and session_input.has_baselines)
+        for v in verdicts
     )
     if not any(measurement.failures for measurement in measurements):
         yield "nothing was measured" + (skipped and f": {skipped}")
@@ -204,20 +212,22 @@ def _reasons_for_missing_times(
 
 
 def _no_verdict_reasons(
-    verdicts: Sequence[Verdict], measurements: Sequence[Measurement], context: SessionVerdictInput
+    verdicts: Sequence[Verdict],
+    measurements: Sequence[Measurement],
+    session_input: SessionVerdictInput,
 ) -> Iterator[str]:
     """Yield each reason why the session has no verdict, as a text; nothing without a reason."""
-    yield from _reasons_for_missing_times(verdicts, measurements, context)
+    yield from _reasons_for_missing_times(verdicts, measurements, session_input)
     failed = {verdict.case for verdict in verdicts if verdict.outcome is Outcome.FAILED}
     whole = [m for m in measurements if m.case not in failed]
-    planned = context.settings.min_launch_count or context.settings.planned_launch_count
+    planned = session_input.settings.min_launch_count or session_input.settings.planned_launch_count
     short = [m.case.name for m in whole if 0 < m.launch_count < planned]
     if short:
         count = plural(len(short), "case")
         yield f"{count} with fewer than {planned} launches; the first is {short[0]}"
-    yield from context.no_verdict_reasons
-    ratio, often = context.noise_ratio, context.recent_noisy_session_count
-    if ratio > 1 and not context.accepts_all_times:
+    yield from session_input.no_verdict_reasons
+    ratio, often = session_input.noise_ratio, session_input.recent_noisy_session_count
+    if ratio > 1 and not session_input.accepts_all_times:
         more = (
             f", as in {often} of the last {SESSIONS_IN_NOISE_REPORT}; --update-baselines accepts it"
             if often > 1
@@ -227,7 +237,7 @@ def _no_verdict_reasons(
             f"noisier than usual: cases deviate {ratio:.1f} x as much from their levels as in "
             f"earlier sessions{more}"
         )
-    noisy = select_counted_noisy_verdicts(verdicts, context)
+    noisy = select_counted_noisy_verdicts(verdicts, session_input)
     judged = sum(verdict.ratio is not None for verdict in verdicts)
     if len(noisy) > MAX_NOISY_CASE_SHARE * judged:
         many = f"{len(noisy)} of {plural(judged, 'case')}"
@@ -235,25 +245,25 @@ def _no_verdict_reasons(
 
 
 def select_counted_noisy_verdicts(
-    verdicts: Sequence[Verdict], context: SessionVerdictInput
+    verdicts: Sequence[Verdict], session_input: SessionVerdictInput
 ) -> list[Verdict]:
     """Return the verdicts on the NOISY cases that count towards NO_VERDICT of the session.
 
     All NOISY cases count if one of these statements is true:
 
-    - Two stacks are interleaved: disturbances slow both stacks alike.
+    - Two stacks are interleaved, so that disturbances slow both stacks alike.
     - Two or more cases are NOISY, the device has no other work, and the user set no limit.
 
-    In other sessions these NOISY cases count:
+    In any other session only these NOISY cases count:
 
     - cases that cannot be judged: without a limit, with too wide a limit, or doubted by a finding
-    - cases above their limits, unless the device has other work that slows unchanged cases down
+    - cases above their limits, if the device has no other work that slows unchanged cases down
     """
-    policy = context.settings.policy
-    is_fixed = context.settings.fail_above is not None
+    policy = session_input.settings.policy
+    is_fixed = session_input.settings.fail_above is not None
     noisy = [verdict for verdict in verdicts if verdict.outcome is Outcome.NOISY]
     is_strict = len(noisy) > 1 and not (policy.has_other_work or is_fixed)
-    if is_strict or not context.has_baselines:
+    if is_strict or not session_input.has_baselines:
         return noisy
     # A limit that the user set is never too wide.
     widest = math.inf if is_fixed else 1.0 + policy.rule.max_useful_limit
@@ -262,7 +272,7 @@ def select_counted_noisy_verdicts(
         for verdict in noisy
         if verdict.limit is None
         or verdict.limit > widest
-        or verdict.spec in context.doubted_cases
+        or verdict.spec in session_input.doubted_cases
         or (_is_above_limit(verdict) and not policy.has_other_work)
     ]
 
@@ -273,7 +283,7 @@ def _is_above_limit(verdict: Verdict) -> bool:
 
 
 def noisy_cases_text(verdicts: Sequence[Verdict]) -> str:
-    """Name the NOISY cases that are slower than expected; return "" without such a case.
+    """Return a text that names the NOISY cases slower than expected; "" without such a case.
 
     Cases above their limits come first, then the largest ratios. The text is part of the last line
     of a session, so that no case that looked slower is hidden.

@@ -36,8 +36,8 @@ def judge_failed_launches(
 
     - None if no launch failed, or if all launches ran out of memory, which the caller judges
     - SKIPPED if the compiler replaced the dtype in every launch
-    - FAILED if there is no launch, if only some launches ran out of memory, if a launch failed in
-      any other way, or if a launch returned a wrong value
+    - FAILED if there is no launch, if some launches but not all ran out of memory, or if a launch
+      failed for another reason, such as a wrong value
 
     The text of the verdict begins with `text_prefix`, such as ``the reference: ``.
     """
@@ -66,7 +66,7 @@ _DETECTION_TEXTS = {
 
 
 def out_of_memory_text(failure: Failure) -> str:
-    """Say how much memory a case needs, how much was free, and how the shortage was detected.
+    """Return how much memory a case needs, how much was free, and how the shortage was detected.
 
     `failure` is an out-of-memory failure of the case.
     """
@@ -81,20 +81,25 @@ def out_of_memory_text(failure: Failure) -> str:
 
 
 def out_of_memory_verdict(
-    spec: CaseSpec, failure: Failure, text_suffix: str, *, failed: bool, expected: bool = False
+    spec: CaseSpec,
+    failure: Failure,
+    text_suffix: str,
+    *,
+    is_failed: bool,
+    is_expected: bool = False,
 ) -> Verdict:
     """Return the verdict OUT_OF_MEMORY, whose text describes `failure` and ends with `text_suffix`.
 
-    `failed` says whether the test of the case fails. `expected` says whether the baseline or the
-    reference ran out of memory, too.
+    `is_failed` says whether the test of the case fails. `is_expected` says whether the baseline or
+    the reference ran out of memory, too.
     """
     return Verdict(
         spec=spec,
         outcome=Outcome.OUT_OF_MEMORY,
-        failed=failed,
+        failed=is_failed,
         text=out_of_memory_text(failure) + text_suffix,
         failure=failure,
-        expected=expected,
+        expected=is_expected,
     )
 
 
@@ -122,14 +127,17 @@ def apply_ceiling(
     """Return the verdict with the ceiling of its case, FAILED if the case is above the ceiling.
 
     The ceiling is the busbw that the hardware allows. The busbw of the best launch is compared with
-    the ceiling, because the ceiling holds for every launch.
+    the ceiling, because the ceiling holds for every launch. The first of these rules that applies
+    decides:
 
-    A case is FAILED, and its time is removed, if its busbw is more than 5 % (CEILING_MARGIN) above
-    the busbw of the best possible algorithm (`Ceiling.most_bytes_per_s`). Above only the ceiling of
-    the algorithm that the compiler chose, the case gets a note: the hardware used another
-    algorithm, or the network switch between the chips added up the data. If the stated bandwidths
-    of the chip are not trusted (`Ceiling.sure`), the case is FAILED only above the bandwidth of all
-    links together, and otherwise gets a note. A verdict without a time keeps its outcome.
+    1. If the busbw is more than 5 % (CEILING_MARGIN) above the busbw of the best possible algorithm
+       (`Ceiling.most_bytes_per_s`), the case is FAILED, and its time is removed. But if the stated
+       bandwidths of the chip are not trusted (`Ceiling.sure`), the case is FAILED only above the
+       bandwidth of all links together, and otherwise gets a note.
+    2. If the busbw is only above the ceiling of the algorithm that the compiler chose, the case
+       gets a note: the hardware used another algorithm, or the network switch between the chips
+       added up the data.
+    3. Otherwise the outcome stays the same. It also stays the same if the verdict has no time.
 
     Args:
         verdict: The verdict so far.

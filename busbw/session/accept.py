@@ -18,8 +18,8 @@ from busbw.baselines.updates import (
     AcceptedCase,
     BaselineChange,
     exceeds_budget,
-    prune,
-    save_accepted,
+    prune_baselines,
+    put_accepted_baselines,
 )
 from busbw.judge.case import may_become_baseline
 from busbw.model.case import Case, GridError
@@ -112,7 +112,7 @@ def accept_times(judged_session: JudgedSession) -> JudgedSession:
     )
     accepted, notes = _find_accepted_times(judged_session, measured_session)
     with open_draft(options.baselines) as draft:
-        saved, refusals = save_accepted(
+        saved, refusals = put_accepted_baselines(
             draft,
             accepted,
             session=session,
@@ -121,7 +121,9 @@ def accept_times(judged_session: JudgedSession) -> JudgedSession:
             reason=options.accept_regression,
         )
         pruned: Sequence[BaselineChange] = (
-            prune(draft, _cases_to_keep(measured_session), session=session, reason="pruned")
+            prune_baselines(
+                draft, _cases_to_keep(measured_session), session=session, reason="pruned"
+            )
             if options.prune_baselines
             else ()
         )

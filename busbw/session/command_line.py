@@ -17,7 +17,7 @@ from typing import Any
 import busbw
 from busbw import extensions, storage
 from busbw.baselines.document import BaselineError
-from busbw.baselines.store import check_folder, frameworks_on_any_machine
+from busbw.baselines.store import all_frameworks_with_baselines, check_folder
 from busbw.driver.transport import RemoteHosts
 from busbw.frameworks import DEFAULT_FRAMEWORKS, FRAMEWORKS
 from busbw.model.machine import canonical_axes, mesh_shape
@@ -159,7 +159,7 @@ def _checked_baselines_folder(root: Path, values: Mapping[str, Any]) -> Path:
         check_folder(
             folder,
             may_be_missing="baselines" not in values or updates,
-            is_written=updates or "prune_baselines" in values,
+            must_be_writable=updates or "prune_baselines" in values,
             missing_hint="; --update-baselines makes it",
         )
     return folder
@@ -224,7 +224,9 @@ def _framework_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     # The frameworks that have baselines of any machine. If options select frameworks, a framework
     # that is not installed is no surprise.
     is_selected = names or values["compares_with_locked_stack"] or values["against"]
-    with_baselines = frozenset() if is_selected else frameworks_on_any_machine(values["baselines"])
+    with_baselines = (
+        frozenset() if is_selected else all_frameworks_with_baselines(values["baselines"])
+    )
     absent_frameworks = tuple(
         name for name in DEFAULT_FRAMEWORKS if name in with_baselines and name not in installed
     )

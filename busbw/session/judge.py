@@ -10,20 +10,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from busbw import extensions
-from busbw.baselines.store import frameworks_on_machine, newest_dates_of_other_ranks
+from busbw.baselines.store import frameworks_with_baselines, newest_baseline_dates_by_rank_count
 from busbw.judge.case import InterimVerdict, JudgingSettings, judge_case
-from busbw.judge.decision import Finding, merge_findings
+from busbw.judge.decision import Finding, apply_findings
 from busbw.judge.lasting_losses import Assessment
 from busbw.judge.levels import (
     LastingLoss,
     cases_decided_by_first_launch,
-    find_losses,
-    losses_text,
-    odd_accepted_log_ratios,
-    odd_accepted_session_text,
+    find_lasting_losses,
+    lasting_losses_text,
+    log_ratios_of_unusual_accepted_sessions,
     repaired_losses_text,
+    unusual_accepted_sessions_text,
 )
-from busbw.judge.paired import estimate_prior_variance_of_pairs, judge_pair
+from busbw.judge.paired import judge_paired_case, prior_variance_from_measurements
 from busbw.judge.session import (
     SessionVerdictInput,
     judge_session,
@@ -51,7 +51,7 @@ def assess_times_by_key(measured_session: MeasuredSession) -> dict[EnvironmentKe
     """
     times_s: dict[EnvironmentKey, dict[Case, tuple[float, ...]]] = {}
     # The tick of the clock, for each case whose samples show that the clock ticks.
-    ticks_s: dict[Case, float] = {}
+    clock_ticks_s: dict[Case, float] = {}
     launches = measured_session.plan.launches
     for job, measurement in jobs_without_failures(measured_session, measured_session.measurements):
         if job.key in measured_session.levels:
@@ -61,10 +61,13 @@ def assess_times_by_key(measured_session: MeasuredSession) -> dict[EnvironmentKe
             planned_runs = measurement.runs[:launches]
             tick_s = clock_tick_s([sample for run in planned_runs for sample in run.samples_s])
             if tick_s:
-                ticks_s[job.case] = tick_s
+                clock_ticks_s[job.case] = tick_s
     return {
         key: measured_session.levels[key].assess_session(
-            today, measured_session.policy, planned_launch_count=launches, ticks_s=ticks_s
+            today,
+            measured_session.policy,
+            planned_launch_count=launches,
+            clock_ticks_s=clock_ticks_s,
         )
         for key, today in times_s.items()
     }
@@ -124,7 +127,7 @@ def _add_findings(
     verdict = apply_ceiling(
         interim.verdict, key, runs, is_paired=measured_session.options.is_paired
     )
-    merged = merge_findings(verdict, findings_of_extensions(measured_session, spec, verdict))
+    merged = apply_findings(verdict, findings_of_extensions(measured_session, spec, verdict))
     if merged.outcome is Outcome.FAILED:
         # More launches do not change a failure.
         return InterimVerdict(verdict=merged)
@@ -151,8 +154,8 @@ def _judge_interleaved(measured_session: MeasuredSession) -> dict[CaseSpec, Inte
     }
     # Two CaseSpecs with different strategies can be the same Case.
     cases = {job.case: pairs[spec] for spec, job in jobs.items()}
-    prior = estimate_prior_variance_of_pairs(cases.values(), settings)
-    return {spec: judge_pair(spec, *sides, settings, prior) for spec, sides in pairs.items()}
+    prior = prior_variance_from_measurements(cases.values(), settings)
+    return {spec: judge_paired_case(spec, *sides, settings, prior) for spec, sides in pairs.items()}
 
 
 def _judge_against_baselines(measured_session: MeasuredSession) -> dict[CaseSpec, InterimVerdict]:
@@ -230,7 +233,9 @@ def judge_measured(measured_session: MeasuredSession) -> JudgedSession:
     losses = [
         loss
         for key, assessment in assessments.items()
-        for loss in find_losses(measured_session.levels[key].sessions, sessions[key], assessment)
+        for loss in find_lasting_losses(
+            measured_session.levels[key].sessions, sessions[key], assessment
+        )
     ]
     context = _session_verdict_input(measured_session, interim_verdicts, assessments, losses)
     judged_session = JudgedSession(
@@ -273,7 +278,10 @@ def _session_verdict_input(
     # An update that accepts all times replaces such an accepted session.
     accepts_all_times = options.update_baselines == "all"
     today = assessments.values()
-    texts_of = [repaired_losses_text, *([] if accepts_all_times else [odd_accepted_session_text])]
+    texts_of = [
+        repaired_losses_text,
+        *([] if accepts_all_times else [unusual_accepted_sessions_text]),
+    ]
     return SessionVerdictInput(
         settings=_judging_settings(measured_session),
         has_baselines=not measured_session.options.is_paired,
@@ -289,8 +297,12 @@ def _session_verdict_input(
         slower_framework_texts=tuple(
             _slower_framework_texts(measured_session, assessments, losses, interim_verdicts)
         ),
-        drift_text=losses_text(
-            [loss for loss in losses if isinstance(loss.subject, str) and loss.state.is_gradual]
+        drift_text=lasting_losses_text(
+            [
+                loss
+                for loss in losses
+                if isinstance(loss.subject, str) and loss.series_loss.is_gradual
+            ]
         ),
         noise_ratio=max((a.noise_ratio for a in today), default=1.0),
         recent_noisy_session_count=max((a.recent_noisy_session_count for a in today), default=0),
@@ -320,7 +332,7 @@ def _slower_framework_texts(
             if shared_part.is_slower and name not in doubted_frameworks:
                 yield slower_framework_text(name, counts[name], shared_part)
     for loss in losses:
-        if isinstance(loss.subject, str) and not loss.state.is_gradual:
+        if isinstance(loss.subject, str) and not loss.series_loss.is_gradual:
             yield loss.text
 
 
@@ -335,7 +347,7 @@ def _find_cases_to_replace(
     """
     names: set[Case | str] = {loss.subject for loss in losses}
     for assessment in assessments.values():
-        names.update(odd_accepted_log_ratios(assessment))
+        names.update(log_ratios_of_unusual_accepted_sessions(assessment))
         if assessment.is_noisy:
             names.update(assessment.shared_parts)
         if measured_session.options.accept_regression:
@@ -354,7 +366,7 @@ def _unmeasured_text(measured_session: MeasuredSession) -> str:
     }
     if measured_session.options.is_paired or not texts:
         return ""
-    with_baselines = frameworks_on_machine(
+    with_baselines = frameworks_with_baselines(
         measured_session.options.baselines, measured_session.environment.key
     )
     text = "; ".join(text for name, text in texts.items() if name in with_baselines)
@@ -378,7 +390,7 @@ def _other_ranks_text(measured_session: MeasuredSession) -> str:
         or not measured_session.jobs
     ):
         return ""
-    dates = newest_dates_of_other_ranks(options.baselines, key)
+    dates = newest_baseline_dates_by_rank_count(options.baselines, key)
     if not dates:
         return ""
     ranks, date = max(dates.items(), key=lambda pair: pair[1])

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from busbw import __version__, extensions, storage, wire
-from busbw.history.files import HistoryError, HistoryLine, append_lines, read_folder
+from busbw.history.files import HistoryError, HistoryLine, append_lines, read_machine_lines
 from busbw.history.texts import failing_since_texts
 from busbw.model.case import CaseSpec, convert_to
 from busbw.model.field_types import moment_text
@@ -151,7 +151,7 @@ def append_to_history(judged_session: JudgedSession) -> JudgedSession:
                     f"appended to the history: {plural(len(lines_of_machine), 'line')} of {path}"
                 )
             if failed:
-                failing_since += failing_since_texts(read_folder(root / key.folder), failed)
+                failing_since += failing_since_texts(read_machine_lines(root / key.folder), failed)
     except HistoryError as error:
         return judged_session.with_failing_error(f"the history was not appended to: {error}")
     return replace(judged_session.with_notes(*notes), failing_since=tuple(failing_since))

@@ -18,7 +18,7 @@ from busbw.baselines.store import (
     check_writable,
     find_baseline,
     find_published_bandwidth,
-    frameworks_on_machine,
+    frameworks_with_baselines,
     read_framework_files,
 )
 from busbw.driver.executor import Executor
@@ -29,9 +29,9 @@ from busbw.history.files import (
     SeriesKey,
     comparable_sessions,
     read_acknowledged_changes,
-    read_folder,
+    read_machine_lines,
 )
-from busbw.judge.levels import EarlierSessions, StoredTimes, build_levels
+from busbw.judge.levels import EarlierSessions, StoredTimes, collect_earlier_sessions
 from busbw.judge.policy import POLICIES, Policy
 from busbw.model.case import CaseSpec, GridError, convert_to
 from busbw.model.field_types import moment_text
@@ -225,13 +225,13 @@ def _read_earlier_sessions(
             for file in read_framework_files(options.baselines, key, name)
             for baseline in file.baselines
         ]
-        for name in sorted(frameworks_on_machine(options.baselines, key))
+        for name in sorted(frameworks_with_baselines(options.baselines, key))
     }
     baselines = [baseline for several in stored.values() for baseline in several]
     begins = [collected_session.began, *(baseline.records[0].began for baseline in baselines)]
     lines: tuple[HistoryLine, ...] = ()
     if options.history is not None:
-        lines = read_folder(options.history / key.folder, min(begins).year)
+        lines = read_machine_lines(options.history / key.folder, min(begins).year)
         _check_not_a_day_ahead(collected_session, options.history / key.folder, lines[-1:])
     for baseline in baselines:
         path = baseline_path(options.baselines, key, baseline.case)
@@ -254,7 +254,7 @@ def _read_earlier_sessions(
         for name, several in stored.items()
     ]
     failed_cases = frozenset(line.case for line in lines if line.failure)
-    return build_levels(stored_times, policy, failed_cases)
+    return collect_earlier_sessions(stored_times, policy, failed_cases)
 
 
 # Clocks of two machines may differ, and a machine may have the wrong time zone.

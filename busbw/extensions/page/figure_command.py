@@ -12,7 +12,7 @@ from pathlib import Path
 
 from busbw import storage
 from busbw.baselines.document import BaselineError
-from busbw.baselines.store import read_published
+from busbw.baselines.store import read_published_table
 from busbw.cli import (
     Subparsers,
     add_command,
@@ -126,7 +126,9 @@ def _requested_chart(options: argparse.Namespace) -> Chart:
         raise UsageError("--case: expected --history=DIR with it")
     if options.published is not None:
         with as_usage_error(BaselineError):
-            return published_chart(list(map(read_published, _published_bandwidth_files(options))))
+            return published_chart(
+                list(map(read_published_table, _published_bandwidth_files(options)))
+            )
     sessions = [read_session(path) for path in options.results]
     # The sessions may have no bandwidth, or too many curves.
     with as_usage_error(ValueError, where=f"{', '.join(map(str, options.results))}: "):

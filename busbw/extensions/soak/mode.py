@@ -19,7 +19,7 @@ from busbw.driver.executor import Executor
 from busbw.driver.group import Group
 from busbw.driver.schedules import RoundRunner, Side
 from busbw.driver.transport import Request
-from busbw.judge.decision import merge_findings
+from busbw.judge.decision import apply_findings
 from busbw.model.case import Case, CaseSpec
 from busbw.model.launch import Failure, Measurement
 from busbw.model.verdict import SessionVerdict, Verdict
@@ -154,7 +154,7 @@ def judge_soak(observed: MeasuredSession, runner: SoakRunner) -> JudgedSession:
         if measurement.failures:
             failed[spec] = measurement
         verdict = judge_soaked_case(spec, measurement, runner.tallies[measurement.case])
-        verdicts[spec] = merge_findings(verdict, [health_finding(observed, spec, verdict)])
+        verdicts[spec] = apply_findings(verdict, [health_finding(observed, spec, verdict)])
     total = sum(runner.tallies.values(), Tally())
     return JudgedSession(
         session_verdict=judge_soak_session(verdicts.values(), total),

@@ -20,8 +20,8 @@ from busbw import storage, wire
 from busbw.cli import Subparsers, add_command, command_error
 from busbw.driver.bundle import worker_hash
 from busbw.frameworks import FRAMEWORKS
-from busbw.history.files import HistoryError, SeriesKey, comparable_sessions, read_folder
-from busbw.judge.levels import EarlierSessions, find_losses, losses_text
+from busbw.history.files import HistoryError, SeriesKey, comparable_sessions, read_machine_lines
+from busbw.judge.levels import EarlierSessions, find_lasting_losses, lasting_losses_text
 from busbw.judge.policy import Policy
 from busbw.judge.session import slower_framework_text
 from busbw.model import variables
@@ -236,7 +236,7 @@ def add_reference_judgements(
             measured_session, measured_session.references
         ).items():
             with as_usage_error(HistoryError):
-                lines = read_folder(options.history / key.folder) if options.history else ()
+                lines = read_machine_lines(options.history / key.folder) if options.history else ()
             # Sessions that other code of workers measured cannot be compared with this session.
             earlier = comparable_sessions(
                 (line for line in lines if line.worker == worker_hash()), series
@@ -272,7 +272,7 @@ def judge_reference(
     assessment = EarlierSessions(sessions=sessions, cases=cases).assess_session(
         present.times_s, policy
     )
-    losses = losses_text(find_losses(sessions, present, assessment))
+    losses = lasting_losses_text(find_lasting_losses(sessions, present, assessment))
     count, least = len(assessment.limits), policy.rule.min_shared_case_count
     text, is_slower = f"unknown from fewer than {least} cases of {framework}", bool(losses)
     if count >= least:

@@ -8,7 +8,7 @@ import pytest
 
 from busbw.baselines.store import (
     PublishedTable,
-    read_published,
+    read_published_table,
 )
 
 BASELINES = Path(__file__).parents[3] / "baselines"
@@ -18,18 +18,18 @@ RANKS = {"v2-8": 8, "v2-32": 32, "v2-128": 128, "v2-512": 512}
 
 def _table(name: str) -> PublishedTable:
     (path,) = BASELINES.glob(f"tpu-v2/{RANKS[name]}r/published.all_reduce.*.json")
-    return read_published(path)
+    return read_published_table(path)
 
 
 def test_the_published_rates_have_one_table_for_each_tpu_slice() -> None:
-    assert {table.slice: table.ranks for table in map(read_published, FILES)} == RANKS
+    assert {table.slice: table.ranks for table in map(read_published_table, FILES)} == RANKS
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.parent.name)
 def test_a_table_of_published_rates_is_in_the_folder_of_its_device_kind_and_ranks(
     path: Path,
 ) -> None:
-    table = read_published(path)
+    table = read_published_table(path)
     assert (table.document, table.version) == ("busbw published figures", 1)
     assert (table.device_kind, table.collective) == ("TPU v2", "all_reduce")
     assert path.parent == BASELINES / "tpu-v2" / f"{table.ranks}r"

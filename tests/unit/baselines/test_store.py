@@ -15,7 +15,7 @@ import pytest
 from busbw import storage
 from busbw.baselines.document import BaselineError
 from busbw.baselines.store import find_baseline, find_published_bandwidth
-from busbw.baselines.updates import save_accepted
+from busbw.baselines.updates import put_accepted_baselines
 from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import Baseline, Record
 from tests.helpers import build
@@ -43,7 +43,7 @@ def _save(
     measured = build.measurement(*times_s, payload_bytes=payload_bytes, **case)
     accepted = [build.accepted(measured, TODAY, key=key or build.key())]
     changes, _ = written(
-        save_accepted,
+        put_accepted_baselines,
         root,
         accepted,
         session=TODAY,
@@ -76,7 +76,13 @@ def test_a_saved_out_of_memory_baseline_keeps_its_needed_and_available_bytes(roo
     measured = build.measurement(
         failures=(build.out_of_memory(needed_bytes=20, available_bytes=10),)
     )
-    written(save_accepted, root, [build.accepted(measured, TODAY)], session=TODAY, budget=BUDGET)
+    written(
+        put_accepted_baselines,
+        root,
+        [build.accepted(measured, TODAY)],
+        session=TODAY,
+        budget=BUDGET,
+    )
     baseline = _find_stored(root)
     assert (
         baseline.is_out_of_memory,
@@ -130,7 +136,7 @@ def test_an_invalid_baseline_file_is_an_error_and_is_not_overwritten(
     measured = build.measurement(5e-3)
     accepted = [build.accepted(measured, key=key) for key in (other, build.key())]
     with pytest.raises(BaselineError, match=r"jax\.all_reduce\.psum\.json"):
-        written(save_accepted, root, accepted, session=TODAY, budget=BUDGET)
+        written(put_accepted_baselines, root, accepted, session=TODAY, budget=BUDGET)
     assert before == {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 

@@ -14,10 +14,10 @@ from busbw.baselines.document import BaselineError
 from busbw.baselines.store import find_baseline
 from busbw.baselines.updates import (
     merge_into_baseline,
-    pin_level,
-    prune,
+    pin_stored_time,
+    prune_baselines,
 )
-from busbw.baselines.updates import save_accepted as baselines_save
+from busbw.baselines.updates import put_accepted_baselines as baselines_save
 from busbw.model.stored import MAX_BASELINE_SESSIONS, MAX_KEPT_UPDATES, Baseline, Record
 from tests.helpers import build
 from tests.unit.baselines.written import written
@@ -93,7 +93,7 @@ def test_pruning_baselines_next_to_an_invalid_file_is_an_error_and_changes_no_fi
     pruned = [build.case(payload_bytes=64), build.case(strategy="ring")]
     with pytest.raises(BaselineError, match="ring"):
         written(
-            prune,
+            prune_baselines,
             root,
             [(build.key(), case) for case in pruned],
             session=session,
@@ -111,7 +111,7 @@ def session(*times_us: float, date: str = build.DATE, protocol: str = "host/chai
 
 def stored(*times_us: float) -> Baseline:
     """Return a baseline of one session whose accepted time is its level."""
-    return pin_level(session(*times_us))
+    return pin_stored_time(session(*times_us))
 
 
 def test_a_stored_session_keeps_the_time_at_which_the_session_began() -> None:

@@ -15,7 +15,7 @@ from busbw.history.files import (
     append_lines,
     read_acknowledged_changes,
     read_all_machines,
-    read_folder,
+    read_machine_lines,
 )
 from tests.helpers.history_lines import KEY, line, session
 
@@ -28,8 +28,10 @@ def test_a_session_is_appended_to_the_history_file_of_its_year_and_its_machine(
     appended = append_lines(tmp_path, KEY, session(_FIRST))
     path = tmp_path / "tpu-v5-lite" / "4r" / "2026.jsonl"
     assert appended == path
-    assert read_folder(tmp_path / KEY.folder) == tuple(session(_FIRST))
-    assert read_all_machines(tmp_path) == {"tpu-v5-lite/4r": read_folder(tmp_path / KEY.folder)}
+    assert read_machine_lines(tmp_path / KEY.folder) == tuple(session(_FIRST))
+    assert read_all_machines(tmp_path) == {
+        "tpu-v5-lite/4r": read_machine_lines(tmp_path / KEY.folder)
+    }
 
 
 def test_appending_a_session_leaves_earlier_lines_of_a_history_unchanged(
@@ -40,7 +42,10 @@ def test_appending_a_session_leaves_earlier_lines_of_a_history_unchanged(
     append_lines(tmp_path, KEY, session(_SECOND))
     assert path.read_bytes().startswith(before)
     append_lines(tmp_path, KEY, [line(moment="2025-12-31T03:00:00Z")])
-    assert [line.began.year for line in read_folder(tmp_path / KEY.folder)] == [2025, *[2026] * 4]
+    assert [line.began.year for line in read_machine_lines(tmp_path / KEY.folder)] == [
+        2025,
+        *[2026] * 4,
+    ]
 
 
 def test_files_of_a_history_for_years_before_the_requested_year_are_not_read(
@@ -51,16 +56,19 @@ def test_files_of_a_history_for_years_before_the_requested_year_are_not_read(
     (old,) = tmp_path.rglob("2024.jsonl")
     old.write_text("nonsense\n")
     with pytest.raises(HistoryError):
-        read_folder(tmp_path / KEY.folder)
-    assert [line.began.year for line in read_folder(tmp_path / KEY.folder, 2025)] == [2025, 2026]
-    assert [line.began.year for line in read_folder(tmp_path / KEY.folder, 2026)] == [2026]
-    assert read_folder(tmp_path / KEY.folder, 2027) == ()
+        read_machine_lines(tmp_path / KEY.folder)
+    assert [line.began.year for line in read_machine_lines(tmp_path / KEY.folder, 2025)] == [
+        2025,
+        2026,
+    ]
+    assert [line.began.year for line in read_machine_lines(tmp_path / KEY.folder, 2026)] == [2026]
+    assert read_machine_lines(tmp_path / KEY.folder, 2027) == ()
 
 
 def test_a_history_without_sessions_is_empty_and_a_missing_folder_is_an_error(
     tmp_path: Path,
 ) -> None:
-    assert read_folder(tmp_path / KEY.folder) == ()
+    assert read_machine_lines(tmp_path / KEY.folder) == ()
     with pytest.raises(HistoryError, match=r"^there is no folder "):
         read_all_machines(tmp_path / "missing")
 
@@ -74,7 +82,7 @@ def test_an_incomplete_line_of_a_history_is_named_even_after_another_session_is_
     torn = path.read_bytes()
     for _ in range(2):
         with pytest.raises(HistoryError, match=r"2026\.jsonl: line 2, column \d+: not JSON"):
-            read_folder(tmp_path / KEY.folder)
+            read_machine_lines(tmp_path / KEY.folder)
         # Nothing of a session is lost: it begins on a new line.
         append_lines(tmp_path, KEY, session(_SECOND))
     assert path.read_bytes().startswith(torn + b"\n" + session(_SECOND)[0].text.encode())
@@ -84,10 +92,10 @@ def test_the_last_line_of_a_history_is_kept_even_if_it_has_no_newline(tmp_path: 
     path = append_lines(tmp_path, KEY, session(_FIRST))
     whole = path.read_bytes()
     os.truncate(path, len(whole) - 1)
-    assert read_folder(tmp_path / KEY.folder) == tuple(session(_FIRST))
+    assert read_machine_lines(tmp_path / KEY.folder) == tuple(session(_FIRST))
     append_lines(tmp_path, KEY, session(_SECOND))
     assert path.read_bytes().startswith(whole)
-    names = [line.session for line in read_folder(tmp_path / KEY.folder)]
+    names = [line.session for line in read_machine_lines(tmp_path / KEY.folder)]
     assert names == [_FIRST, _FIRST, _SECOND, _SECOND]
 
 
@@ -95,7 +103,7 @@ def test_a_file_in_a_history_that_is_not_named_after_a_year_is_an_error(tmp_path
     path = append_lines(tmp_path, KEY, session(_FIRST))
     path.rename(path.with_name("backup.jsonl"))
     with pytest.raises(HistoryError, match="expected a file named for a year"):
-        read_folder(tmp_path / KEY.folder)
+        read_machine_lines(tmp_path / KEY.folder)
 
 
 def test_a_folder_of_a_history_that_is_a_link_is_neither_read_nor_appended_to(
@@ -106,7 +114,7 @@ def test_a_folder_of_a_history_that_is_a_link_is_neither_read_nor_appended_to(
     with pytest.raises(HistoryError, match="is a link, expected a folder"):
         append_lines(tmp_path, KEY, session(_FIRST))
     with pytest.raises(HistoryError, match="is a link, expected a folder"):
-        read_folder(tmp_path / KEY.folder)
+        read_machine_lines(tmp_path / KEY.folder)
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
@@ -146,7 +154,7 @@ def test_a_history_with_a_conflict_marker_or_an_lfs_pointer_cannot_be_appended_t
     path = append_lines(tmp_path, KEY, [first])
     path.write_text(text.replace("{line}", first.text))
     for action in (
-        lambda: read_folder(tmp_path / KEY.folder),
+        lambda: read_machine_lines(tmp_path / KEY.folder),
         lambda: append_lines(tmp_path, KEY, session(_SECOND)),
     ):
         with pytest.raises(HistoryError) as refused:
@@ -169,7 +177,7 @@ def test_a_history_of_another_format_is_refused_and_stays_unchanged(
         "'busbw record' of version 1: move the file away, and the next session begins a new one"
     )
     for use in (
-        lambda: read_folder(tmp_path / KEY.folder),
+        lambda: read_machine_lines(tmp_path / KEY.folder),
         lambda: append_lines(tmp_path, KEY, session(_SECOND)),
     ):
         with pytest.raises(HistoryError, match=message):

@@ -6,14 +6,14 @@ from typing import Any
 
 from busbw.judge.case import InterimVerdict, JudgingSettings, judge_case
 from busbw.judge.decision import CaseLimits
-from busbw.judge.levels import StoredTimes, build_levels
-from busbw.judge.policy import Looks, Policy, RuleThresholds
+from busbw.judge.levels import StoredTimes, collect_earlier_sessions
+from busbw.judge.policy import Policy, RuleThresholds, SequentialTestThresholds
 from busbw.model.launch import Measurement
 from busbw.model.stored import Baseline, Record
 from busbw.stats.launches import launch_time_s
 from tests.helpers import build
 
-LOOKS = Looks(pair_counts=(6, 9, 12), miss_rate=0.1)
+LOOKS = SequentialTestThresholds(pair_counts=(6, 9, 12), miss_rate=0.1)
 POLICY = Policy(
     rule=RuleThresholds(
         min_case_loss=0.2,
@@ -66,7 +66,7 @@ def limit_of(
     """Return the limit if there is no other baseline and no other measurement today."""
     if baseline is None or baseline.is_out_of_memory or not measurement.runs:
         return None
-    levels = build_levels([StoredTimes(baselines=[baseline])], policy)
+    levels = collect_earlier_sessions([StoredTimes(baselines=[baseline])], policy)
     times_s = {baseline.case: [launch_time_s(run) for run in measurement.runs]}
     return levels.assess_session(times_s, policy).limits.get(baseline.case) if levels else None
 

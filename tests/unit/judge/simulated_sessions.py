@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from busbw.judge.decision import SpeedChangeDecision, decide_speed_change
-from busbw.judge.levels import EarlierSessions, StoredTimes, build_levels
+from busbw.judge.levels import EarlierSessions, StoredTimes, collect_earlier_sessions
 from busbw.judge.policy import Policy
 from busbw.judge.series import CaseTimes
 from busbw.model.case import Case
@@ -115,7 +115,7 @@ def levels(sessions: Sequence[StoredSession], policy: Policy, **fields: Any) -> 
     They are typed so that a test needs no check for None.
     """
     times = StoredTimes(baselines=accepted(sessions[0]), history=sessions[1:], **fields)
-    return build_levels([times], policy)
+    return collect_earlier_sessions([times], policy)
 
 
 def decide_all(

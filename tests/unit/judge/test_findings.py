@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from busbw.judge.decision import Finding, merge_findings
+from busbw.judge.decision import Finding, apply_findings
 from busbw.model.verdict import Verdict
 from busbw.model.words import Outcome
 from tests.helpers import build
@@ -20,7 +20,7 @@ def _merge(outcome: Outcome, *findings: Finding) -> Verdict:
     verdict = Verdict(
         spec=build.spec(), outcome=outcome, failed=failed, text="so", notes=("another order",)
     )
-    merged = [merge_findings(verdict, order) for order in itertools.permutations(findings)]
+    merged = [apply_findings(verdict, order) for order in itertools.permutations(findings)]
     assert len({(v.outcome, v.failed, v.text, frozenset(v.notes)) for v in merged}) == 1
     return merged[0]
 

@@ -14,11 +14,11 @@ from busbw.judge.levels import (
     EarlierSessions,
     LastingLoss,
     StoredTimes,
-    build_levels,
-    find_losses,
-    losses_text,
-    odd_accepted_session_text,
+    collect_earlier_sessions,
+    find_lasting_losses,
+    lasting_losses_text,
     repaired_losses_text,
+    unusual_accepted_sessions_text,
 )
 from busbw.judge.policy import POLICIES
 from busbw.judge.series import ExpectedTime, SeriesLoss
@@ -45,7 +45,9 @@ def _earlier(day: float, *times_s: float, **changes: Any) -> StoredSession:
 
 def _levels(*baselines: Baseline, history: list[StoredSession], **fields: Any) -> Any:
     """Return the levels, typed so that a test needs no check for None."""
-    return build_levels([StoredTimes(baselines=baselines, history=history, **fields)], POLICY)
+    return collect_earlier_sessions(
+        [StoredTimes(baselines=baselines, history=history, **fields)], POLICY
+    )
 
 
 def _expected(earlier: EarlierSessions, case: Case = CASE) -> ExpectedTime:
@@ -212,7 +214,7 @@ def test_the_shared_change_of_all_cases_is_computed_separately_for_each_framewor
             baselines=accepted(theirs.session(0)), history=theirs.sessions(5, first=1, slower=1.1)
         ),
     ]
-    earlier: Any = build_levels(stored, POLICY)
+    earlier: Any = collect_earlier_sessions(stored, POLICY)
     assert len(earlier.sessions) == 6
     today = {**ours.session(6).times_s, **theirs.session(6, 1.1).times_s}
     shared = earlier.assess_session(today, TPU).shared_parts
@@ -233,7 +235,7 @@ def _judged(sessions: list[StoredSession]) -> tuple[EarlierSessions, StoredSessi
 def _losses(sessions: list[StoredSession]) -> tuple[LastingLoss, ...]:
     """Return the losses that the last of `sessions` shows; the first session was accepted."""
     earlier, today, judged = _judged(sessions)
-    return find_losses(earlier.sessions, today, judged)
+    return find_lasting_losses(earlier.sessions, today, judged)
 
 
 def _stepped(
@@ -265,8 +267,8 @@ def test_a_lasting_loss_is_found_with_its_size_and_first_session_and_changed_ver
     device = Device(seed)
     loss = _losses(_stepped(device, factor, number=number))[0]
     assert loss.subject == ("jax" if number is None else device.cases[number])
-    assert loss.state.mean_loss == pytest.approx(math.log(factor), abs=0.012)
-    assert (loss.began, loss.state.loss_session_count) == (FIRST + timedelta(days=10), 4)
+    assert loss.series_loss.mean_loss == pytest.approx(math.log(factor), abs=0.012)
+    assert (loss.began, loss.series_loss.loss_session_count) == (FIRST + timedelta(days=10), 4)
     assert loss.stack_changes == ("jaxlib 0.10.1 -> 0.10.2",)
     assert f"over the last 4 sessions, since {loss.began:%Y-%m-%d}" in loss.text
 
@@ -314,7 +316,7 @@ def test_a_slow_rise_of_the_times_of_all_cases_is_found_as_a_gradual_loss() -> N
     ramp = [device.session(day, 1.0015**day) for day in range(32)]
     losses = [loss for count in range(12, 33) for loss in _losses(ramp[:count])]
     assert {loss.subject for loss in losses} == {"jax"}
-    assert losses[0].state.is_gradual
+    assert losses[0].series_loss.is_gradual
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -328,11 +330,11 @@ def test_an_accepted_session_that_differs_from_all_later_sessions_is_named(
 ) -> None:
     device = Device(seed=2)
     _, _, judged = _judged([device.session(0, factor), *device.sessions(3, first=1)])
-    text = odd_accepted_session_text(judged)
+    text = unusual_accepted_sessions_text(judged)
     assert text.startswith("the accepted session was ") and f"% {word} than the 3 since" in text
     assert "in all cases of jax; accept again with --update-baselines" in text
     _, _, judged = _judged(device.sessions(4))
-    assert odd_accepted_session_text(judged) == ""
+    assert unusual_accepted_sessions_text(judged) == ""
 
 
 @pytest.mark.parametrize(("slow_day", "is_named"), [(2, False), (3, True)])
@@ -341,7 +343,7 @@ def test_an_accepted_session_is_named_only_if_the_first_two_later_sessions_diffe
 ) -> None:
     device = Device(seed=2)
     days = [device.session(day, 1.2 if day in (0, slow_day) else 1.0) for day in range(10)]
-    assert bool(odd_accepted_session_text(_judged(days)[2])) is is_named
+    assert bool(unusual_accepted_sessions_text(_judged(days)[2])) is is_named
 
 
 def test_a_case_that_the_current_session_did_not_measure_has_no_lasting_loss() -> None:
@@ -353,24 +355,24 @@ def test_a_case_that_the_current_session_did_not_measure_has_no_lasting_loss() -
 
 LOSS = LastingLoss(
     subject=CASE,
-    state=SeriesLoss(mean_loss=math.log(1.034), loss_session_count=5),
+    series_loss=SeriesLoss(mean_loss=math.log(1.034), loss_session_count=5),
     began=FIRST,
     stack_changes=("a 1 -> 2",),
 )
 
 
 def test_the_text_of_a_lasting_loss_has_its_size_and_sessions_and_the_changed_versions() -> None:
-    assert losses_text([LOSS]) == (
+    assert lasting_losses_text([LOSS]) == (
         "jax.all_reduce.psum.float32.4K is 3.4 % slower than expected over the last 5 sessions, "
         "since 2026-01-02; changed there: a 1 -> 2"
     )
-    assert losses_text([replace(LOSS, subject="jax", stack_changes=())]) == (
+    assert lasting_losses_text([replace(LOSS, subject="jax", stack_changes=())]) == (
         "all cases of jax are 3.4 % slower than expected over the last 5 sessions, "
         "since 2026-01-02; changed there: nothing that is known"
     )
 
 
 def test_the_text_of_lasting_losses_names_three_losses_and_counts_the_other_losses() -> None:
-    assert losses_text([]) == ""
-    assert losses_text([LOSS] * 3).count("slower than expected") == 3
-    assert losses_text([LOSS] * 5).endswith("a 1 -> 2; and 2 cases more")
+    assert lasting_losses_text([]) == ""
+    assert lasting_losses_text([LOSS] * 3).count("slower than expected") == 3
+    assert lasting_losses_text([LOSS] * 5).endswith("a 1 -> 2; and 2 cases more")

@@ -13,12 +13,12 @@ import pytest
 from busbw.judge.case import JudgingSettings
 from busbw.judge.paired import (
     decide_by_looks,
-    estimate_prior_log_ratio_variance,
-    estimate_prior_variance_of_pairs,
-    judge_pair,
+    judge_paired_case,
     pair_launches,
+    prior_variance_from_log_ratios,
+    prior_variance_from_measurements,
 )
-from busbw.judge.policy import POLICIES, Looks
+from busbw.judge.policy import POLICIES, SequentialTestThresholds
 from busbw.model.launch import Measurement, Run
 from busbw.model.machine import Protocol
 from busbw.model.words import Clock, DeviceClass, Outcome, OutOfMemoryDetection
@@ -51,7 +51,7 @@ def _side(side: str, factor: float, number: int, *samples_s: float) -> Measureme
 
 def _judged(candidate: Measurement, reference: Measurement, terms: JudgingSettings = TERMS) -> Any:
     """Return the interim verdict, typed so that a test needs no check for None."""
-    return judge_pair(build.spec(), reference, candidate, terms)
+    return judge_paired_case(build.spec(), reference, candidate, terms)
 
 
 def _judge_factor(factor: float, number: int, terms: JudgingSettings = TERMS) -> Any:
@@ -157,12 +157,12 @@ def test_a_loss_below_the_resolution_of_the_host_clock_regresses_by_the_device_c
 def test_the_comparison_of_two_stacks_uses_the_noise_of_all_cases_of_the_session() -> None:
     pair = _side("reference", 1.0, 6), _side("candidate", 1.0, 6)
     broken = replace(pair[0], failures=(build.failure(),)), pair[1]
-    assert estimate_prior_variance_of_pairs([pair, broken], TERMS) is None
-    prior = estimate_prior_variance_of_pairs([pair] * 3, TERMS)
+    assert prior_variance_from_measurements([pair, broken], TERMS) is None
+    prior = prior_variance_from_measurements([pair] * 3, TERMS)
     assert prior is not None and prior.degrees_of_freedom == 2
     noisy = Variance(value=0.1**2, degrees_of_freedom=20.0)
-    assert Outcome.PASS is judge_pair(build.spec(), *pair, TERMS, prior).verdict.outcome
-    assert Outcome.NOISY is judge_pair(build.spec(), *pair, TERMS, noisy).verdict.outcome
+    assert Outcome.PASS is judge_paired_case(build.spec(), *pair, TERMS, prior).verdict.outcome
+    assert Outcome.NOISY is judge_paired_case(build.spec(), *pair, TERMS, noisy).verdict.outcome
 
 
 def test_only_launches_of_two_stacks_in_the_same_round_are_paired() -> None:
@@ -217,7 +217,7 @@ CASES = 3
 Noise = Callable[[random.Random], float]
 
 
-def _decided(*shifts: float, looks: Looks = LOOKS, **options: Any) -> Any:
+def _decided(*shifts: float, looks: SequentialTestThresholds = LOOKS, **options: Any) -> Any:
     """Return the decision on a case, typed so that a test needs no check for None."""
     return decide_by_looks(shifts, looks, **{"case_count": 1, "min_loss": 0.02, **options})
 
@@ -305,21 +305,19 @@ def _six_shifts(deviation: float) -> list[float]:
 
 
 def test_the_noise_of_a_session_is_not_estimated_from_a_single_noisy_case() -> None:
-    assert estimate_prior_log_ratio_variance([_six_shifts(0.03)], LOOKS) is None
-    assert (
-        estimate_prior_log_ratio_variance([_six_shifts(0.03), [0.0] * 6, [0.01] * 5], LOOKS) is None
-    )
+    assert prior_variance_from_log_ratios([_six_shifts(0.03)], LOOKS) is None
+    assert prior_variance_from_log_ratios([_six_shifts(0.03), [0.0] * 6, [0.01] * 5], LOOKS) is None
 
 
 def test_the_noise_estimate_of_equally_noisy_cases_has_at_most_20_degrees_of_freedom() -> None:
     for cases, degrees_of_freedom in ((2, 1), (3, 2), (17, 16), (42, 20)):
-        prior: Any = estimate_prior_log_ratio_variance([_six_shifts(0.03)] * cases, LOOKS)
+        prior: Any = prior_variance_from_log_ratios([_six_shifts(0.03)] * cases, LOOKS)
         assert prior.degrees_of_freedom == degrees_of_freedom
         assert 0.02**2 < prior.value < 0.04**2
 
 
 def test_the_noise_estimate_of_very_differently_noisy_cases_has_few_degrees_of_freedom() -> None:
-    prior = estimate_prior_log_ratio_variance(
+    prior = prior_variance_from_log_ratios(
         [_six_shifts(0.001 * 4**number) for number in range(8)], LOOKS
     )
     assert prior is not None and prior.degrees_of_freedom < 2
@@ -328,7 +326,7 @@ def test_the_noise_estimate_of_very_differently_noisy_cases_has_few_degrees_of_f
 def test_launches_after_the_first_decision_do_not_change_the_noise_of_the_session() -> None:
     cases = [_six_shifts(0.03), _six_shifts(0.02), _six_shifts(0.05)]
     later = [[*shifts, 0.5, -0.5] for shifts in cases]
-    assert estimate_prior_log_ratio_variance(later, LOOKS) == estimate_prior_log_ratio_variance(
+    assert prior_variance_from_log_ratios(later, LOOKS) == prior_variance_from_log_ratios(
         cases, LOOKS
     )
 

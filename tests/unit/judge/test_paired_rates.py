@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from busbw.judge.paired import decide_by_looks, estimate_prior_log_ratio_variance
+from busbw.judge.paired import decide_by_looks, prior_variance_from_log_ratios
 from busbw.judge.policy import POLICIES
 from busbw.model.words import DeviceClass, Outcome
 from busbw.stats.launches import Variance
@@ -43,7 +43,7 @@ class Case:
 
 
 def _prior(cases: list[Case]) -> Variance | None:
-    return estimate_prior_log_ratio_variance(
+    return prior_variance_from_log_ratios(
         [case.shifts(LOOKS.pair_counts[0]) for case in cases], LOOKS
     )
 

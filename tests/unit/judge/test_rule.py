@@ -223,7 +223,7 @@ def test_the_thresholds_of_each_device_are_consistent_with_each_other(device: De
     # Each decision needs more launches than the previous decision.
     assert sorted(set(looks.pair_counts)) == list(looks.pair_counts)
     assert looks.pair_counts[0] > 2
-    assert looks.confirming_pair_count > 0 and rule.confirming_pair_count > 0
+    assert looks.confirming_pair_count > 0 and rule.confirming_launch_count > 0
     # A case seems slower from a fraction of its limit on.
     assert 0 < rule.suspicion_limit_share <= rule.fastest_launch_limit_share <= 1
     assert 0 < looks.min_loss < looks.detectable_loss < policy.budget < 1

@@ -12,13 +12,13 @@ import pytest
 
 from busbw import grid
 from busbw.baselines.store import find_baseline, open_draft
-from busbw.baselines.updates import save_accepted
+from busbw.baselines.updates import put_accepted_baselines
 from busbw.history.files import (
     HistoryError,
     SeriesKey,
     append_lines,
     comparable_sessions,
-    read_folder,
+    read_machine_lines,
 )
 from busbw.judge.levels import EarlierSessions
 from busbw.judge.policy import POLICIES
@@ -49,7 +49,7 @@ def _stored(
     measured = [Measurement(case=case, runs=(build.run(1e-3),)) for case in cases]
     with open_draft(root) as draft:
         accepted = [build.accepted(measurement, session, key=key) for measurement in measured]
-        save_accepted(draft, accepted, session=session, budget=0.1)
+        put_accepted_baselines(draft, accepted, session=session, budget=0.1)
 
 
 def _options(root: Path, **changes: Any) -> Options:
@@ -167,7 +167,7 @@ def test_a_session_in_the_history_is_read_back_with_its_times_and_versions_and_f
         flags={"XLA_FLAGS": "--a"},
     )
     assert not append_to_history(_judged(measured)).errors
-    lines = read_folder(tmp_path / "history" / KEY.folder)
+    lines = read_machine_lines(tmp_path / "history" / KEY.folder)
     (later,) = comparable_sessions(lines, SeriesKey(framework="jax"))
     ((key, session),) = present_session_by_key(measured, measured.measurements).items()
     assert key == KEY
