@@ -46,11 +46,11 @@ _PROGRESS_NAME = "progress.json"
 
 
 def releases_between(package: str, first: Version, last: Version, python: str) -> tuple[str, ...]:
-    """Return the versions from the first to the last version that the interpreter can install.
+    """Return all versions of `package` from `first` to `last`, the oldest version first.
 
-    The versions are in order, oldest first, and include the two given versions. `python` is the
-    path of the interpreter. Pre-releases are included if one of the two given versions is a
-    pre-release. Raises StackError if the index of packages lacks one of the two versions.
+    Only versions that the interpreter at the path `python` can install are returned. Pre-releases
+    are included if `first` or `last` is a pre-release. Raises StackError if the index of packages
+    lacks `first` or `last`.
     """
     allowed = "allow" if first.is_prerelease or last.is_prerelease else "disallow"
     options = ("--resolution=lowest", f"--prerelease={allowed}")
@@ -63,9 +63,9 @@ def releases_between(package: str, first: Version, last: Version, python: str) -
 
 
 def _resolve_version(requirement: str, python: str, *options: str) -> str:
-    """Return the version that uv chooses for a requirement of a package, such as ``jax>=0.7``.
+    """Return the version of a package that uv chooses for `requirement`, such as ``jax>=0.7``.
 
-    `python` is the path of the interpreter, and `options` are further options of uv. Raises
+    `python` is the path of the interpreter, and `options` are options of ``uv pip compile``. Raises
     StackError if no version satisfies the requirement.
     """
     text = resolve_requirements([requirement], python, "--no-deps", *options)
@@ -75,17 +75,17 @@ def _resolve_version(requirement: str, python: str, *options: str) -> str:
 def search_releases(
     releases: Sequence[str], test_release: Callable[[str], Status]
 ) -> Sequence[str]:
-    """Search a sequence of releases, from good to bad, for the point where the problem begins.
+    """Search a sequence of releases for the first release with the problem.
 
     Args:
-        releases: The versions in order. The first release is good and the last release is bad, and
-            neither is tested.
+        releases: The versions in order. The first version is known to be good and the last version
+            is known to be bad, so that neither is tested.
         test_release: Returns the status of a release, and is called at most once for each release.
             If a release is untestable, a release near it is tested instead.
 
     Returns:
-        The versions of the last release without the problem, of the untestable releases after that
-        release, and of the first release with the problem.
+        A part of `releases`: the last good release, the untestable releases after it, and the first
+        bad release. Without untestable releases, the part has two releases.
 
     """
     low, high = 0, len(releases) - 1
@@ -116,10 +116,10 @@ class Progress:
     """The progress of a bisection, as its file contains it.
 
     Attributes:
-        document: The format of the file.
+        document: The name of the file's format.
         command: The command line of the bisection, split into words, for people who read the file.
-        criterion: The problem to search for. None until the good and the bad release were compared,
-            and if the bad release shows no problem.
+        criterion: The problem to search for. None before the good and the bad release are compared,
+            and also if the comparison shows no problem.
         tested: The tested releases, in the order of their tests.
 
     """
@@ -137,9 +137,9 @@ class Bisection:
     Attributes:
         package: The name of the package, such as ``jaxlib``.
         releases: The versions in order, from the good release to the bad release.
-        is_fixed: Whether to search for the release that fixed a problem: the good release is the
-            newest. Otherwise the bisection searches for the release that caused the problem, and
-            the bad release is the newest.
+        is_fixed: Whether to search for the release that fixed a problem. Then the good release is
+            newer than the bad release. Otherwise the bisection searches for the release that caused
+            a problem, and the bad release is newer.
         sessions: The runner of the sessions that test a release.
         folder: The folder with the progress, and with the environment of each release.
         progress: The progress so far.
@@ -158,7 +158,7 @@ class Bisection:
     interpreter: str
 
     def read_progress(self) -> None:
-        """Replace the progress by the progress in the file, if the file exists.
+        """Load the progress of an earlier run of the same command from the file, if it exists.
 
         Untestable releases are left out, so that these releases are tested again: a download may
         have failed, or a disk may have been full. Raises UsageError if the file cannot be read.
@@ -171,16 +171,16 @@ class Bisection:
             self.progress = replace(progress, tested=tuple(tested))
 
     def _save_progress(self, **changes: Any) -> None:
-        """Replace fields of the progress by the values in `changes`, and write the file."""
+        """Set fields of the progress to the values in `changes`, by field name; write the file."""
         self.progress = replace(self.progress, **changes)
         text = json.dumps(wire.to_json(self.progress), indent=1) + "\n"
         storage.write(self.folder / _PROGRESS_NAME, text)
 
     def run(self) -> int:
-        """Search for the release, and print the answer; return the exit code.
+        """Search for the release that caused or fixed the problem, and print the answer.
 
-        The exit code is 0, or 1 if the bad release shows no problem that the good release lacks.
-        The environments of all releases that the answer does not name are removed.
+        Returns the exit code: 1 if the bad release shows no problem that the good release lacks,
+        and otherwise 0. Only the environments of the last good and the first bad release are kept.
         """
         good, bad = self.releases[0], self.releases[-1]
         criterion = self.progress.criterion or self._find_criterion(good, bad)
@@ -197,16 +197,15 @@ class Bisection:
         print(self._answer_sentence(last_good, untestable, first_bad, criterion))
         pythons = self._build_environment(last_good), self._build_environment(first_bad)
         words = ["busbw", "run", f"--frameworks={self.sessions.framework}", *self.sessions.options]
-        print(f"again: {shlex.join([*words, *self.sessions.options_against(*pythons)])}")
+        print(f"again: {shlex.join([*words, *self.sessions.comparison_options(*pythons)])}")
         for release in set(self.releases).difference((last_good, first_bad)):
             shutil.rmtree(self.folder / release, ignore_errors=True)
         return 0
 
     def _find_criterion(self, good_release: str, bad_release: str) -> Criterion | None:
-        """Run sessions of both releases, and return the problem that only the bad release shows.
+        """Run sessions of both releases, and return the problem that only the bad release has.
 
-        Returns None if the sessions of the bad release show no such problem. Saves the criterion in
-        the progress.
+        Returns None if the sessions show no such problem. Also saves the criterion in the progress.
         """
         sessions = self.sessions
         sessions.begin_subject(f"the good release, {self.package} {good_release}")
@@ -219,7 +218,7 @@ class Bisection:
                 print(f"{self.package} {good_release} fails itself: {verdict.headline()}")
         criterion = None
         for _ in range(1 if sessions.is_compiling else _MAX_CRITERION_SESSIONS):
-            criterion = find_criterion(result, sessions.run_against(good_python, bad_python))
+            criterion = find_criterion(result, sessions.run_comparison(good_python, bad_python))
             if criterion is not None:
                 break
         if criterion is not None and criterion.is_failure and not sessions.is_compiling:
@@ -252,10 +251,10 @@ class Bisection:
         return status
 
     def _build_environment(self, release: str) -> str:
-        """Return the path of the interpreter in the environment with a release.
+        """Build the environment with a release, and return the path of the environment's Python.
 
-        Builds the environment if the environment does not exist. Raises StackError, with uv's
-        message, if uv fails.
+        An environment that exists is not built again. Raises StackError, with uv's message, if uv
+        fails.
         """
 
         def build(new: Path) -> None:
@@ -267,9 +266,9 @@ class Bisection:
         return f"{self.folder / release}/bin/python"
 
     def _requirements(self, release: str) -> list[str]:
-        """Return the requirements (PEP 508) of the environment with the release `release`.
+        """Return the requirements (PEP 508) from which the environment of `release` is built.
 
-        An environment also needs JAX in a version that fits, unless the user pins JAX.
+        If the package needs JAX, a requirement of JAX is added, unless the user pins JAX.
         """
         requirements = [f"{self.package}=={release}", *self.pinned_requirements]
         if "jax" in {Requirement(pin).name for pin in self.pinned_requirements}:
@@ -283,7 +282,8 @@ class Bisection:
     ) -> str:
         """Return the sentence that tells the user the result of the bisection.
 
-        `untestable` are the releases between the last good and the first bad release.
+        `last_good`, `untestable` and `first_bad` are versions. `untestable` are the versions
+        between the last good and the first bad release, none of which could be tested.
         """
         between = (
             f" or one of {', '.join(untestable)}, which cannot be tested" if untestable else ""

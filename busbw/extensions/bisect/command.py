@@ -78,9 +78,10 @@ def add_to(commands: Subparsers) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Test flags (--flags) or bisect releases, as `options` request; return the exit code.
+    """Run the command, and return its exit code.
 
-    SIGTERM and SIGHUP raise KeyboardInterrupt, so that unfinished work is removed.
+    The command tests flags if `options` have a file of flags (--flags), and otherwise bisects
+    releases. SIGTERM and SIGHUP raise KeyboardInterrupt, so that unfinished files are removed.
     """
     for number in (signal.SIGTERM, signal.SIGHUP):
         # Under nohup SIGHUP is ignored, and must stay ignored.
@@ -93,10 +94,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _try_flags(options: argparse.Namespace) -> int:
-    """Print the effect of each flag; return the exit code, which is 1 if a flag has an effect.
+    """Run a session for each flag, and print the flag's effect.
 
-    Raises UsageError if releases are given, too, or if the file of flags cannot be read. Raises
-    StackError if the session without flags has no verdict.
+    Returns the exit code: 1 if a flag has an effect, and otherwise 0. Raises UsageError if the
+    command line also names releases, or if the file of flags cannot be read. Raises StackError if
+    the session without flags has no verdict.
     """
     if options.good is not None or options.bad is not None:
         raise UsageError("--flags tests flags and no releases; leave out --good and --bad")

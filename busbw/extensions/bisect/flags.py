@@ -34,8 +34,8 @@ def read_flags(path: Path) -> tuple[str, ...]:
     """Return the flags in the file `path`, each once, in the order of the file.
 
     Flags begin with ``--``, and are separated by spaces or line ends. The text after ``#`` in a
-    line is a comment. Raises UsageError if the file cannot be read, or contains no flag or a word
-    that is not a flag.
+    line is a comment. Raises UsageError if the file cannot be read, if it contains no flag, or if
+    it contains a word that does not begin with ``--``.
     """
     with as_usage_error(ValueError, where=f"{path}: "):
         text = storage.read(path).decode()
@@ -52,16 +52,19 @@ def read_flags(path: Path) -> tuple[str, ...]:
 def try_flags(
     session_runner: SessionRunner, flags: Sequence[str]
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield the effect of all flags together, if `flags` has several, and then of each flag.
+    """Run a session with all flags together, and then a session with each flag alone.
 
-    A session is run for each effect when the effect is requested. Raises StackError if programs
-    are compared and the session without flags has no verdict.
+    A single flag has a single session. Each session runs when the caller requests the next tuple of
+    this generator. If the sessions compile, a session without flags runs first.
 
     Yields:
-        The flags, separated by spaces, their effect, and sentences on the cases that show the
-        effect, or the error of the session. The effect is ``changes`` if a time or program changed,
-        ``refused`` if a case failed or the session had no verdict, ``undecided`` if times are
-        noisy, or NO_EFFECT.
+        A tuple for each session: the flags, separated by spaces; the effect of the flags; and
+        sentences on the cases that show the effect, or the error of the session. The effect is
+        ``changes`` if a time or program changed, ``refused`` if a case failed or the session had no
+        verdict, ``undecided`` if times are noisy, or else NO_EFFECT.
+
+    Raises:
+        StackError: The session without flags has no verdict.
 
     """
     if session_runner.is_compiling:
@@ -86,7 +89,11 @@ def try_flags(
 
 
 def _effect_of_session(result: SessionResult) -> tuple[str, str]:
-    """Return the effect of flags that the result of a session shows, and sentences on its cases."""
+    """Return the effect of flags by the result of their session, and sentences on its cases.
+
+    The effects are those that `try_flags` yields. The sentences are about the cases that show the
+    effect, and are empty for NO_EFFECT.
+    """
     for effect, outcomes in _OUTCOMES_BY_EFFECT.items():
         verdicts = [v for v in result.verdicts.values() if v.outcome in outcomes]
         if verdicts:

@@ -1,9 +1,10 @@
 """Run sessions with the user's options in the environment of a release, and judge the release.
 
-A release is bad if it has a problem that the bad release has and the good release lacks. Times of a
-release are compared with times of the good release, measured in the same session (`--against`).
-Compiled programs are compared with the stored programs of the good release. Failures, such as a
-wrong value, a crash or too little memory, are not compared.
+The user names a good release and a bad release. Another release counts as bad if it has the problem
+that the bad release has and the good release lacks. Times of a release are compared with times of
+the good release, measured in the same session (`--against`). Compiled programs are compared with
+the stored programs of the good release. A failure, such as a wrong value, a crash or too little
+memory, shows without a comparison.
 """
 
 from __future__ import annotations
@@ -45,7 +46,11 @@ _MAX_RELATIVE_ERROR = 0.08
 
 
 class Status(enum.StrEnum):
-    """The status of a release: it lacks the problem, has the problem, or cannot be tested."""
+    """The status of a tested release.
+
+    A GOOD release lacks the problem, a BAD release has the problem, and an UNTESTABLE release could
+    not be tested.
+    """
 
     GOOD = "good"
     BAD = "bad"
@@ -58,10 +63,11 @@ class SessionResult:
 
     Attributes:
         verdicts: The verdict on each case, by the id of the case.
-        log_ratios: The values of log(candidate time / reference time) of all pairs of launches of
-            a case, by the id of the case. Empty without a reference.
+        log_ratios: Maps the id of a case to a log ratio for each pair of launches: log(time of the
+            candidate / time of the reference). Empty if the session had no reference.
         launch_count: The number of launches of the candidate; 0 if the session compiles.
-        failed_launch_count: The number of failed launches of the case with the most failures.
+        failed_launch_count: The number of launches in which a case failed, for the case with the
+            most failures.
 
     """
 
@@ -73,12 +79,13 @@ class SessionResult:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Criterion:
-    """The problem by which a release is bad: at least one of `cases` has the problem.
+    """The problem that makes a release bad: a release is bad if one of `cases` has the problem.
 
     Attributes:
         cases: The ids of the cases that show the problem.
-        problem: The problem in words: ``slow``, ``changed``, or a failure such as ``wrong result``.
-        rate: For a failure, the fraction of the launches of the bad release that fail.
+        problem: The problem in words: ``slow``, ``changed`` (another compiled program), or a
+            failure such as ``wrong result``.
+        rate: For a failure, the fraction of the launches of the bad release that fail, from 0 to 1.
         ratio: For a slow release, the time of the bad release divided by the time of the good
             release.
 
@@ -91,23 +98,24 @@ class Criterion:
 
     @property
     def is_failure(self) -> bool:
+        """Whether the problem is a failure, and not a slower or changed case."""
         return self.problem not in _PROBLEM_BY_OUTCOME.values()
 
     @property
     def needed_launch_count(self) -> int:
-        """The number of launches without the failure after which a release counts as good.
+        """The number of launches without a failure after which a release counts as good.
 
-        If a release has the failure, at least half as often as the bad release, so many launches
-        all succeed with a probability of at most ERROR_RISK.
+        Assume that launches of a release fail at half the rate of the bad release. Then the
+        probability that this number of launches all succeed is at most ERROR_RISK.
         """
         return math.ceil(math.log(ERROR_RISK) / math.log1p(-self.rate / 2)) if self.rate < 1 else 1
 
     def status_of_times(self, log_ratios: Sequence[float]) -> Status | None:
         """Return the status of a release by its times: GOOD, BAD, or None if undecided.
 
-        `log_ratios` are the values of log(time of the release / time of the good release), one for
-        each pair of launches. The limit is halfway between the times of the good and the bad
-        release, on a logarithmic scale. Returns None if the times are too few or too uncertain.
+        `log_ratios` has log(time of the release / time of the good release) of each pair of
+        launches. The limit is halfway between the times of the good and the bad release, on a
+        logarithmic scale. Returns None if the times are too few or too noisy to decide.
         """
         if len(log_ratios) < 2:
             return None
@@ -117,13 +125,13 @@ class Criterion:
         return Status.GOOD if mean.upper_bound(ERROR_RISK) < limit_log_ratio else None
 
     def judge_session(self, result: SessionResult) -> tuple[Status, str]:
-        """Return the status of a release by a session, and the headline of the case that decides.
+        """Return the status of a release by a session, and a sentence on the case that decides.
 
         `result` is the result of the session. The first of these rules that applies decides:
 
         - BAD, if a case of the criterion has the problem.
-        - UNTESTABLE, if such a case is skipped, is not comparable, or fails in another way, or if
-          the session lacks such a case.
+        - UNTESTABLE, if a case of the criterion is skipped, is not comparable, or fails in another
+          way, or if the session lacks a case of the criterion.
         - GOOD otherwise.
         """
         verdicts = [result.verdicts[case] for case in self.cases if case in result.verdicts]
@@ -139,9 +147,10 @@ class Criterion:
 
 
 def find_criterion(good_result: SessionResult, bad_result: SessionResult) -> Criterion | None:
-    """Return the problem that the bad release's session shows and the good release's does not.
+    """Return the problem that the session of the bad release has, but not that of the good release.
 
-    A failure is preferred to a slower or changed case. Returns None without such a problem.
+    If there are several problems, a failure is preferred to a slower or changed case. Returns None
+    if there is no problem.
     """
     good_failures = {case for case, v in good_result.verdicts.items() if v.outcome in FAILURES}
     problems = {
@@ -162,7 +171,7 @@ def find_criterion(good_result: SessionResult, bad_result: SessionResult) -> Cri
 
 
 def _problem_text(verdict: Verdict) -> str:
-    """Return the problem that a verdict shows, such as ``slow``; empty without a problem."""
+    """Return the problem of a case by its verdict, such as ``slow``; empty without a problem."""
     if verdict.outcome not in FAILURES:
         return _PROBLEM_BY_OUTCOME.get(verdict.outcome, "")
     kind = verdict.failure.kind.value if verdict.failure else verdict.outcome.value
@@ -173,9 +182,9 @@ def _problem_text(verdict: Verdict) -> str:
 class SessionRunner:
     """A runner of sessions (`busbw run`) that test releases of a package or compiler flags.
 
-    In all methods `python` is the path of the interpreter in the environment of the tested release,
-    `good_python` is the path of the interpreter in the environment of the good release, and
-    StackError is raised if a session has no verdict.
+    In all methods `tested_python` is the path of the interpreter in the environment of the tested
+    release, and `good_python` is the path of the interpreter in the environment of the good
+    release. All methods that run sessions raise StackError if a session has no verdict.
 
     Attributes:
         framework: The framework to measure or to compile for.
@@ -196,74 +205,75 @@ class SessionRunner:
     session_count: int = 0
 
     def begin_subject(self, subject: str) -> None:
-        """Print the release or the flags to test next, and count the sessions from 1 again."""
+        """Print `subject`, the release or flags to test next, and reset the count of sessions."""
         print_progress(subject)
         self.subject, self.session_count = subject, 0
 
-    def run_alone(self, python: str) -> SessionResult:
-        """Run a session with a single release; store the compiled programs if `is_compiling`.
+    def run_alone(self, tested_python: str) -> SessionResult:
+        """Run a session that measures or compiles with a single release, and compares nothing.
 
-        Raises StackError if the session has no verdict.
+        If `is_compiling`, the compiled programs are stored, so that later sessions can compare with
+        them. Raises StackError if the session has no verdict.
         """
         return self._run_session(
-            f"--python={self.framework}={python}",
+            f"--python={self.framework}={tested_python}",
             *(("--update-baselines",) if self.is_compiling else ()),
         )
 
-    def options_against(self, good_python: str, python: str) -> tuple[str, str]:
-        """Return the options of `busbw run` that compare a release with the good release.
+    def comparison_options(self, good_python: str, tested_python: str) -> tuple[str, str]:
+        """Return the options with which `busbw run` compares a release with the good release.
 
-        With these options a session measures both releases alternately or, if `is_compiling`,
-        compares the programs of the release with the stored programs of the good release.
+        With these options a session measures both releases alternately. If `is_compiling`, the
+        session compares the programs of the release with the stored programs of the good release.
         """
         reference = f"--against={self.framework}={good_python}"
         if self.is_compiling:
             reference = f"--baselines={self.baselines_folder}"
-        return f"--python={self.framework}={python}", reference
+        return f"--python={self.framework}={tested_python}", reference
 
-    def run_against(self, good_python: str, python: str) -> SessionResult:
-        """Run a session that compares a release with the good release.
+    def run_comparison(self, good_python: str, tested_python: str) -> SessionResult:
+        """Run a session that compares a release with the good release, and return its result.
 
         Raises StackError if the session has no verdict.
         """
-        return self._run_session(*self.options_against(good_python, python))
+        return self._run_session(*self.comparison_options(good_python, tested_python))
 
     def run_with_variables(self, variables: Mapping[str, str]) -> SessionResult:
-        """Run a session that shows the effect of environment variables, given by name.
+        """Run a session that shows the effect of environment variables, and return its result.
 
-        The session measures alternately with and without the variables or, if `is_compiling`,
-        compares the programs with the stored programs. Raises StackError if the session has no
-        verdict.
+        `variables` maps names to values. The session measures alternately with and without the
+        variables. If `is_compiling`, the session compiles with the variables, and compares with the
+        stored programs. Raises StackError if the session has no verdict.
         """
         if self.is_compiling:
             return self._run_session(environment={**os.environ, **variables})
         return self._run_session(*(f"--try-env={name}={text}" for name, text in variables.items()))
 
     def decide_status(
-        self, criterion: Criterion, good_python: str, python: str
+        self, criterion: Criterion, good_python: str, tested_python: str
     ) -> tuple[Status, str]:
-        """Run sessions until the status of a release is clear; return the status and its reason.
+        """Run sessions until the status of a release is clear; return the status and a reason.
 
-        A release is UNTESTABLE if the status does not become clear. Raises StackError if a session
-        has no verdict.
+        A release whose status does not become clear is UNTESTABLE. The reason is a text for the
+        user. Raises StackError if a session has no verdict.
         """
         if criterion.is_failure and not self.is_compiling:
-            return self._decide_failure(criterion, python)
+            return self._decide_by_failures(criterion, tested_python)
         if criterion.problem == "slow":
-            return self._decide_by_times(criterion, good_python, python)
-        return criterion.judge_session(self.run_against(good_python, python))
+            return self._decide_by_times(criterion, good_python, tested_python)
+        return criterion.judge_session(self.run_comparison(good_python, tested_python))
 
     def _decide_by_times(
-        self, criterion: Criterion, good_python: str, python: str
+        self, criterion: Criterion, good_python: str, tested_python: str
     ) -> tuple[Status, str]:
         """Run sessions until the times show whether a release is good or bad.
 
-        Returns the status of the release and its reason. A release is UNTESTABLE if the status is
-        still unclear after _MAX_TIMING_SESSIONS sessions.
+        Returns the status of the release and a reason in words. A release that is still undecided
+        after _MAX_TIMING_SESSIONS sessions is UNTESTABLE.
         """
         log_ratios: list[float] = []
         for _ in range(_MAX_TIMING_SESSIONS):
-            result = self.run_against(good_python, python)
+            result = self.run_comparison(good_python, tested_python)
             status, headline = criterion.judge_session(result)
             if status is Status.UNTESTABLE:
                 return status, headline
@@ -275,45 +285,45 @@ class SessionRunner:
                 return decided_status, f"{ratio:.3f} x in {pairs} of launches"
         return Status.UNTESTABLE, f"undecided by {plural(len(log_ratios), 'pair')} of launches"
 
-    def _decide_failure(self, criterion: Criterion, python: str) -> tuple[Status, str]:
+    def _decide_by_failures(self, criterion: Criterion, tested_python: str) -> tuple[Status, str]:
         """Run sessions of a release until the release fails, or until enough launches succeed.
 
-        Returns the status of the release and its reason. The status is UNTESTABLE as soon as a
-        session fails in another way than the criterion says.
+        Returns the status of the release and a reason in words. A release that fails in another way
+        than the criterion is UNTESTABLE.
         """
         launches = 0
         while True:
-            result = self.run_alone(python)
+            result = self.run_alone(tested_python)
             status, headline = criterion.judge_session(result)
             launches += max(1, result.launch_count)
             if status is not Status.GOOD or launches >= criterion.needed_launch_count:
                 return status, f"{headline}; {plural(launches, 'launch')}"
 
-    def with_measured_failure_rate(self, criterion: Criterion, python: str) -> Criterion:
-        """Run sessions of the bad release, and return the criterion with the rate of failures.
+    def with_measured_failure_rate(self, criterion: Criterion, bad_python: str) -> Criterion:
+        """Run sessions of the bad release; return `criterion` with the rate of its failures.
 
-        The rate is the fraction of launches that fail, in any way, in the case with the most
-        failures.
+        The rate is the fraction of launches that fail in any way. In each session, the case with
+        the most failures is counted.
         """
         failed = launches = 0
         while failed < _ENOUGH_FAILURES and launches < _MAX_LAUNCHES:
-            result = self.run_alone(python)
+            result = self.run_alone(bad_python)
             failed += result.failed_launch_count
             launches += max(1, result.launch_count)
         # The release failed before these sessions, so its rate is not 0.
         return replace(criterion, rate=max(1, failed) / launches)
 
     def with_measured_time_ratio(
-        self, criterion: Criterion, good_python: str, python: str
+        self, criterion: Criterion, good_python: str, bad_python: str
     ) -> Criterion:
-        """Measure the bad and the good release, and return the criterion with the ratio of times.
+        """Measure the bad and the good release; return `criterion` with the ratio of their times.
 
         Sessions are repeated until the ratio is precise enough to judge other releases by it, but
-        at most `_MAX_TIMING_SESSIONS` times.
+        at most _MAX_TIMING_SESSIONS times.
         """
         log_ratios: list[float] = []
         for _ in range(_MAX_TIMING_SESSIONS):
-            result = self.run_against(good_python, python)
+            result = self.run_comparison(good_python, bad_python)
             log_ratios += result.log_ratios.get(criterion.cases[0], ())
             if len(log_ratios) > 1:
                 mean = estimate_mean(log_ratios)
@@ -325,11 +335,11 @@ class SessionRunner:
     def _run_session(
         self, *session_options: str, environment: Mapping[str, str] = os.environ
     ) -> SessionResult:
-        """Run a session with additional `session_options`, and return its result.
+        """Run a session with `session_options`, print its duration, and return its result.
 
-        `environment` has the environment variables of the session by name. Prints a line with the
-        duration of the session. Raises StackError if the session has no verdict, which is the case
-        if the session is killed because it does not end.
+        The user's options are added. `environment` maps the names of all environment variables of
+        the session to their values. Raises StackError if the session has no verdict, or if it does
+        not end in time and is killed.
         """
         begin_s = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="busbw-bisect.") as folder:

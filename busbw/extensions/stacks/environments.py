@@ -36,14 +36,13 @@ GRACE_S = 10.0
 
 
 class StackError(ValueError):
-    """The error of a stack that cannot be locked, read, built or measured.
-
-    The message has the reason.
-    """
+    """A stack cannot be locked, read, built or measured, for the reason in the message."""
 
 
-def run_uv(*arguments: str | Path, text: str = "") -> str:
-    """Run uv with `arguments` and the standard input `text`; return the standard output.
+def run_uv(*arguments: str | Path, standard_input: str = "") -> str:
+    """Run uv with `arguments`, and return the standard output.
+
+    `standard_input` is the text that uv reads from its standard input.
 
     Raises StackError, with uv's error message, if uv fails or is not installed.
     """
@@ -52,35 +51,36 @@ def run_uv(*arguments: str | Path, text: str = "") -> str:
     )
     if program is None:
         raise StackError("uv is not installed; expected it from `pip install 'busbw[stack]'`")
-    return run_command([program, *map(str, arguments)], text)
+    return run_command([program, *map(str, arguments)], standard_input)
 
 
 def run_command(
     command: Sequence[str],
-    text: str = "",
+    standard_input: str = "",
     environment: Mapping[str, str] = os.environ,
     exit_codes: Collection[int] = (0,),
 ) -> str:
     """Run a command, and return its standard output.
 
-    If this process is interrupted, or if the command does not end within COMMAND_DEADLINE_S, the
-    command gets SIGTERM, and GRACE_S seconds to remove its files. Then the command is killed with
-    all processes of its group. If this process is killed, the command is killed, too.
+    The command gets SIGTERM if this process is interrupted, or if the command does not end within
+    COMMAND_DEADLINE_S. After GRACE_S seconds, in which the command can remove its files, the
+    command is killed with all processes of its group. If this process is killed, the command is
+    killed, too.
 
     Args:
         command: The program and its arguments.
-        text: The standard input of the command.
+        standard_input: The text that the command reads from its standard input.
         environment: All environment variables of the command.
-        exit_codes: The exit codes of a command that succeeded.
+        exit_codes: The exit codes that count as success.
 
     Raises:
         StackError: The command ended with another exit code, or did not end in time. The message
-            has the end of the standard error or, if this is empty, of the standard output.
+            has the end of the command's standard error or, if that is empty, standard output.
 
     """
     with start_child(command, (subprocess.PIPE,) * 3, environment) as process:
         try:
-            output, errors = process.communicate(text.encode(), COMMAND_DEADLINE_S)
+            output, errors = process.communicate(standard_input.encode(), COMMAND_DEADLINE_S)
         except subprocess.TimeoutExpired as error:
             raise StackError(
                 f"{Path(command[0]).name}: "
@@ -104,7 +104,7 @@ def run_command(
 
 
 def resolve_requirements(requirements: Iterable[str], python: str, *options: str) -> str:
-    """Return the packages that satisfy `requirements`, as text.
+    """Return a text with the versions of packages that uv chooses to satisfy `requirements`.
 
     Raises StackError if no packages satisfy the requirements.
 
@@ -112,8 +112,8 @@ def resolve_requirements(requirements: Iterable[str], python: str, *options: str
         requirements: The requirements, such as ``jax==0.7.0``.
         python: The path of an interpreter, or a version of Python. Only wheels for this version
             are considered.
-        options: Options of ``uv pip compile``, which can choose the format of the text, such as
-            PYLOCK_OPTIONS. By default the text has lines such as ``jax==0.7.0``.
+        options: Options of ``uv pip compile``. By default the text has lines such as
+            ``jax==0.7.0``. With PYLOCK_OPTIONS the text is a lock in the format of PEP 751.
 
     """
     return run_uv(
@@ -121,16 +121,16 @@ def resolve_requirements(requirements: Iterable[str], python: str, *options: str
         f"--python={python}",
         *options,
         "-",
-        text="\n".join(requirements),
+        standard_input="\n".join(requirements),
     )
 
 
-def install_packages(folder: Path, pylock: str, python: str, *options: str) -> None:
+def install_packages(folder: Path, lock_text: str, python: str, *options: str) -> None:
     """Make a virtual environment in `folder`, and install the packages of a lock into it.
 
     Args:
         folder: The folder, which does not exist yet.
-        pylock: The text of a lock in the format of PEP 751.
+        lock_text: The text of a lock in the format of PEP 751.
         python: The path of an interpreter, or a version of Python. uv downloads no interpreter.
         options: Further options of ``uv pip sync``.
 
@@ -143,7 +143,7 @@ def install_packages(folder: Path, pylock: str, python: str, *options: str) -> N
         f"--python={python}",
         folder,
     )
-    storage.write(folder / "pylock.toml", pylock)
+    storage.write(folder / "pylock.toml", lock_text)
     run_uv(
         *("pip", "sync", "--quiet", "--require-hashes", "--no-build"),
         f"--python={folder}/bin/python",
@@ -153,12 +153,12 @@ def install_packages(folder: Path, pylock: str, python: str, *options: str) -> N
 
 
 def build_once(folder: Path, build: Callable[[Path], object]) -> None:
-    """Build `folder` unless `folder` exists, so that an interrupted build leaves no folder.
+    """Build `folder` completely or not at all; do nothing if `folder` exists.
 
-    `build` is called with the path of a new folder, which `build` must make. The new folder is then
-    renamed to `folder`. If another process is building in the same parent folder, this function
-    waits until the other process has finished. Raises StackError if the folder cannot be written,
-    or if the other process does not end within COMMAND_DEADLINE_S.
+    `build` is called with a temporary path, and must make a folder there. The new folder is then
+    renamed to `folder`, so that an interrupted build leaves no folder. If another process is
+    building in the same parent folder, this function waits for the other process. Raises StackError
+    if the folder cannot be written, or if the other process does not end within COMMAND_DEADLINE_S.
     """
     new, where = folder.with_name(f"{folder.name}.new"), f"{folder} cannot be built: "
     with (
@@ -174,11 +174,11 @@ def build_once(folder: Path, build: Callable[[Path], object]) -> None:
             new.rename(folder)
 
 
-def read_interpreter(python: str) -> tuple[str, dict[str, Distribution]]:
-    """Return the version of the interpreter at the path `python`, and its packages by name.
+def read_version_and_packages(python: str) -> tuple[str, dict[str, Distribution]]:
+    """Return the version of the interpreter at the path `python`, and its installed packages.
 
     The version is a text such as ``3.12.4``. The packages are those that the interpreter would
-    import, by normalized name. Raises StackError if the interpreter cannot be started.
+    import, by normalized name (PEP 503). Raises StackError if the interpreter cannot be started.
     """
     code = "import json, platform, sys; print(json.dumps([platform.python_version(), sys.path]))"
     version, folders = json.loads(run_command([python, "-I", "-c", code]))
@@ -193,12 +193,17 @@ def read_interpreter(python: str) -> tuple[str, dict[str, Distribution]]:
 def find_required_packages(
     names: Sequence[str], python_version: str, installed: Mapping[str, Distribution]
 ) -> dict[str, Distribution]:
-    """Return the installed packages `names` and all packages that these need, by name.
+    """Return the installed packages `names` and all packages that these packages need, by name.
 
-    The packages of an extra (a group of optional requirements) belong to the stack if all packages
-    of the extra are installed. Extras matter, because JAX's plugins for chips are extras of JAX,
-    and CUDA's libraries are extras of these plugins. `python_version` and `installed` are the
-    values of `read_interpreter`.
+    An extra is a group of optional requirements. The packages of an extra count as needed if all of
+    them are installed. Extras matter, because JAX's plugins for chips are extras of JAX, and CUDA's
+    libraries are extras of these plugins.
+
+    Args:
+        names: The normalized names of packages. Names that are not installed are left out.
+        python_version: The version of the interpreter, such as ``3.12.4``.
+        installed: All installed packages by normalized name.
+
     """
     stack: dict[str, Distribution] = {}
     candidates = list(names)
@@ -226,12 +231,12 @@ _INSTALLER_FILE_PATTERN = re.compile(
 )
 
 
-def hash_of_files(package: Distribution) -> str:
-    """Return a SHA-256 hash over the files that the wheel of an installed package brought.
+def hash_of_package_files(package: Distribution) -> str:
+    """Return a SHA-256 hash over the names and contents of an installed package's files.
 
-    The hash covers the names and the contents of the files. Raises StackError if no index has the
-    package, if the package has no record of its files, or if a file was changed after the
-    installation.
+    Files that the installer wrote, and not the wheel of the package, are left out. Raises
+    StackError if the package was not installed from an index, if it has no record of its files, or
+    if a file was changed after the installation.
     """
     origin, record = package.read_text("direct_url.json"), package.read_text("RECORD")
     if origin or not record:

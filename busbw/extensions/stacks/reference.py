@@ -1,8 +1,8 @@
-"""Lock the stack of a session, build it from its lock, and judge the machine by it.
+"""Lock the stack of a session, build a locked stack again, and judge the machine by its times.
 
-A lock is the file ``pylock.FRAMEWORK.toml`` in the folder of a machine's baselines. Its table
-``tool.busbw`` has the values for which the format of PEP 751 has no place. The command `busbw
-stack` lists the locks.
+A lock is the file ``pylock.FRAMEWORK.toml`` in the folder of a machine's baselines. The table
+``tool.busbw`` of the file has the values for which the format of PEP 751 has no place. The command
+`busbw stack` lists the locks.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from .environments import (
     StackError,
     build_once,
     find_required_packages,
-    hash_of_files,
+    hash_of_package_files,
     install_packages,
-    read_interpreter,
+    read_version_and_packages,
     resolve_requirements,
 )
 
@@ -86,14 +86,15 @@ def run(options: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StackLockMetadata:
-    """The values of busbw in a lock, which is a file from which a stack can be built again.
+    """The values that busbw adds to a lock, the file from which a stack can be built again.
 
     Attributes:
-        digest: The name of the stack: a hash of the lock, 16 hexadecimal digits.
+        digest: A hash of the lock, 16 hexadecimal digits, which serves as the name of the stack.
         python: The version of the interpreter that was measured, such as ``3.12.4``.
         date: The day on which the stack was locked.
-        flags: The values of the environment variables that configured the stack, by variable.
-        records: A hash over the installed files of each package, by the name of the package.
+        flags: Maps the names of the environment variables that configured the stack to their
+            values.
+        records: Maps the name of each package to a hash over its installed files.
 
     """
 
@@ -105,9 +106,10 @@ class StackLockMetadata:
 
 
 def read_lock(path: Path) -> StackLockMetadata:
-    """Read the values of busbw in the lock at `path`; only uv reads the packages in the lock.
+    """Return the values that busbw added to the lock at `path`.
 
-    Raises StackError if the file cannot be read or is not a valid lock.
+    The packages in the lock are not read, because only uv needs them. Raises StackError if the file
+    cannot be read or is not a valid lock.
     """
     where = f"expected a lock, which --update-baselines writes: {path}: "
     with storage.reraise_as(StackError, ValueError, TypeError, where=where):
@@ -120,15 +122,15 @@ def read_lock(path: Path) -> StackLockMetadata:
 def build_stack(
     folder: Path, framework: str, python: str, cache: Path, report: Callable[[str], None]
 ) -> LockedStack:
-    """Build the stack of a lock, unless the stack is built already, and check its files.
+    """Build a locked stack, unless it is built already, check its files, and return the stack.
 
     Args:
         folder: The folder with the lock, among the baselines.
         framework: The framework of the stack.
-        python: The path of the interpreter to build with, if its minor version is the locked minor
-            version. Otherwise uv looks for an interpreter of the locked minor version.
+        python: The path of an interpreter. If its minor version, such as 3.12, is that of the lock,
+            the stack is built with it. Otherwise uv looks for an interpreter of that version.
         cache: The cache folder of busbw, in which stacks are built.
-        report: A function that is called with a sentence before the stack is built.
+        report: A function that shows the user a line. It is called before the stack is built.
 
     Raises:
         StackError: The lock cannot be read, the stack cannot be built, or its files differ from
@@ -139,21 +141,21 @@ def build_stack(
     stack = read_lock(path)
     report(f"busbw reference: {framework} of {stack.date}, stack {stack.digest}")
     built, minor_version = cache / "stacks" / stack.digest, stack.python.rpartition(".")[0]
-    version, _ = read_interpreter(python)
+    version, _ = read_version_and_packages(python)
     base = python if version.startswith(f"{minor_version}.") else minor_version
     # uv may link files of its cache into environments. An edit of such a file in another
     # environment would also change this stack, so the files are copied.
     build_once(built, lambda new: install_packages(new, path.read_text(), base, "--link-mode=copy"))
     with storage.reraise_as(StackError, StackError, where=f"delete {built} and try again: "):
-        _, installed = read_interpreter(f"{built}/bin/python")
-        records = {name: hash_of_files(package) for name, package in installed.items()}
+        _, installed = read_version_and_packages(f"{built}/bin/python")
+        records = {name: hash_of_package_files(package) for name, package in installed.items()}
         if different := records.items() ^ stack.records.items():
             raise StackError(f"{min(different)[0]} has other files than the locked package")
     return LockedStack(python=f"{built}/bin/python", digest=stack.digest, flags=stack.flags)
 
 
 def lock_stack(folder: Path, framework: str, python: str, date: str, *, replaces_lock: bool) -> str:
-    """Write the lock of a framework's stack, and return a note for the user.
+    """Write a lock for the stack of a framework, and return a note for the user.
 
     Args:
         folder: The folder for the lock, among the baselines.
@@ -186,12 +188,13 @@ def lock_stack(folder: Path, framework: str, python: str, date: str, *, replaces
 
 
 def _lock_text_without_date(framework: str, python: str) -> str:
-    """Return the lock of a framework's stack in the interpreter `python`, up to the line of a date.
+    """Return the text of the lock of a framework's stack, without the last line, which has a date.
 
-    The text is empty for a framework that is not installed as a package. Raises StackError if the
-    stack cannot be installed again from an index of packages, or if an installed file was changed.
+    `python` is the path of the interpreter that has the stack. The text is empty if the framework
+    is not an installed package. Raises StackError if the stack cannot be installed again from an
+    index of packages, or if an installed file was changed.
     """
-    version, installed = read_interpreter(python)
+    version, installed = read_version_and_packages(python)
     stack = find_required_packages(FRAMEWORKS[framework].packages, version, installed)
     if not stack:
         return ""
@@ -199,7 +202,7 @@ def _lock_text_without_date(framework: str, python: str) -> str:
         raise StackError(f"{', '.join(replaced)} replaces a library; expected that of a package")
     tables: dict[str, Mapping[str, str]] = {
         "tool.busbw.flags": variables.stack_variables(os.environ, os.path.expanduser("~")),
-        "tool.busbw.records": {name: hash_of_files(stack[name]) for name in stack},
+        "tool.busbw.records": {name: hash_of_package_files(stack[name]) for name in stack},
         "tool.busbw": {"python": version},
     }
     pins = [f"{name}=={stack[name].version}" for name in stack]
@@ -208,10 +211,10 @@ def _lock_text_without_date(framework: str, python: str) -> str:
 
 
 def _toml_lines(table: Mapping[str, str]) -> str:
-    """Return `table` as lines of TOML.
+    """Return `table` as lines of TOML, such as ``python = "3.12.4"``.
 
-    Values are written as JSON strings, which are valid TOML strings if they contain no control
-    characters.
+    Values are written as JSON strings. These are valid strings of TOML, too, because control
+    characters are escaped.
     """
     return "".join(
         f"{name} = {json.dumps(wire.escape_unprintable(text), ensure_ascii=False)}\n"
@@ -219,15 +222,15 @@ def _toml_lines(table: Mapping[str, str]) -> str:
     )
 
 
-def add_reference_judgements(
+def add_machine_judgements(
     measured_session: MeasuredSession, verdict: SessionVerdict
 ) -> SessionVerdict:
-    """Return the session's `verdict`, with the judgement on the machine added.
+    """Return the session's `verdict` with a text on whether the machine became slower.
 
-    The verdicts on the cases judge the present stack, and the locked stacks judge the machine: if a
-    locked stack is slower than in earlier sessions, the machine is slower, and the outcome
-    MACHINE_SHIFT is added. The verdict is unchanged if the session measured no locked stack. Raises
-    UsageError if the history cannot be read.
+    The software of a locked stack never changes. So if a locked stack is slower than in earlier
+    sessions, the machine is slower, and the outcome MACHINE_SHIFT is added. The verdict is returned
+    unchanged if the session measured no locked stack. Raises UsageError if the history cannot be
+    read.
     """
     options = measured_session.options
     for framework, stack in options.stacks.items():
@@ -241,7 +244,7 @@ def add_reference_judgements(
             earlier = comparable_sessions(
                 (line for line in lines if line.worker == worker_hash()), series
             )
-            text, is_slower = judge_reference(framework, earlier, session, measured_session.policy)
+            text, is_slower = judge_machine(framework, earlier, session, measured_session.policy)
             verdict = (
                 verdict.with_failure(SessionOutcome.MACHINE_SHIFT, text)
                 if is_slower
@@ -250,29 +253,34 @@ def add_reference_judgements(
     return verdict
 
 
-def judge_reference(
-    framework: str, earlier: Sequence[StoredSession], present: StoredSession, policy: Policy
+def judge_machine(
+    framework: str,
+    earlier_sessions: Sequence[StoredSession],
+    present_session: StoredSession,
+    policy: Policy,
 ) -> tuple[str, bool]:
-    """Judge by a locked stack whether a machine is slower than in earlier sessions.
+    """Judge by the times of a locked stack whether the machine is slower than in earlier sessions.
+
+    The machine is slower if all cases of the locked stack together are slower, or if a case has
+    been slower over several sessions.
 
     Args:
         framework: The framework of the locked stack.
-        earlier: The earlier sessions of the locked stack, oldest first.
-        present: The times of all locked stacks in the present session.
+        earlier_sessions: The earlier sessions of the locked stack, oldest first.
+        present_session: The present session, with the times of all locked stacks.
         policy: The thresholds of the judging rules.
 
     Returns:
-        A text on the machine, and whether the machine is slower: the cases of the locked stack
-        together are slower, or a case has been slower over several sessions. The text says
-        ``unknown`` if too few cases have earlier times to judge all cases together.
+        A text on the machine, and whether the machine is slower. The text says ``unknown`` if too
+        few cases have times in earlier sessions.
 
     """
-    sessions = merge_sessions(earlier, policy.session_merge_time)
+    sessions = merge_sessions(earlier_sessions, policy.session_merge_time)
     cases = frozenset(case for session in sessions for case in session.records)
     assessment = EarlierSessions(sessions=sessions, cases=cases).assess_session(
-        present.times_s, policy
+        present_session.times_s, policy
     )
-    losses = lasting_losses_text(find_lasting_losses(sessions, present, assessment))
+    losses = lasting_losses_text(find_lasting_losses(sessions, present_session, assessment))
     count, least = len(assessment.limits), policy.rule.min_shared_case_count
     text, is_slower = f"unknown from fewer than {least} cases of {framework}", bool(losses)
     if count >= least:

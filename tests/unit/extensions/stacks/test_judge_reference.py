@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from busbw.extensions.stacks.reference import judge_reference
+from busbw.extensions.stacks.reference import judge_machine
 from busbw.judge.policy import POLICIES
 from busbw.model.stored import StoredSession
 from busbw.model.words import DeviceClass
@@ -16,7 +16,7 @@ TPU = POLICIES[DeviceClass.TPU]
 
 
 def _answer(sessions: list[StoredSession], today: StoredSession) -> tuple[str, bool]:
-    return judge_reference("jax", sessions, today, TPU)
+    return judge_machine("jax", sessions, today, TPU)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -132,13 +132,13 @@ def test_a_stack_contains_only_those_extras_of_its_framework_that_are_completely
         wheel(wheels, "chip-plugin", "1.5"),
         wheel(wheels, "pytest-like", "9.0"),
     )
-    interpreter = environments.read_interpreter(python)
+    interpreter = environments.read_version_and_packages(python)
     stack = environments.find_required_packages(["framework", "absent"], *interpreter)
     assert list(stack) == ["chip-plugin", "core", "framework"]
     assert environments.find_required_packages(["absent"], *interpreter) == {}
-    assert all(map(environments.hash_of_files, stack.values()))
+    assert all(map(environments.hash_of_package_files, stack.values()))
 
 
 def test_a_program_that_is_no_python_interpreter_is_an_error_for_a_locked_stack() -> None:
     with pytest.raises(StackError, match=r"^false: exit code 1$"):
-        environments.read_interpreter("/bin/false")
+        environments.read_version_and_packages("/bin/false")
