@@ -9,7 +9,7 @@ from typing import Any
 from busbw import __version__, wire
 from busbw.extensions.compiled.results import (
     CompiledResults,
-    compiled_case_of,
+    case_record_of,
 )
 from busbw.extensions.compiled.worker import (
     CompiledBaseline,
@@ -88,7 +88,7 @@ def text(
         host="laptop",
         session=SessionVerdict(outcomes=(outcome,), text="because"),
         compilers=tuple(compilers),
-        cases=tuple(map(compiled_case_of, verdicts)),
+        cases=tuple(map(case_record_of, verdicts)),
     )
     return json.dumps(wire.to_json(document))
 

@@ -1,9 +1,9 @@
 """Compile-only checks (`--topology`): compile programs of cases for chips that are not attached.
 
-The tests of this session mode are in `perf/test_compiled.py`. `mode` checks the options, and has
-the steps of a session. `compilers` compiles in several worker processes, which
-run `worker` and a module for the framework. `judge` compares the compiled programs with the stored
-programs in `baselines`. `results` shows, writes and reads the results.
+The tests of this session mode are in `perf/test_compiled.py`. The module `mode` checks the options,
+and runs the steps of a session. `compilers` compiles in several worker processes, which run
+`worker` and a module for the framework. `judge` compares the compiled programs with the programs
+that are stored with the baselines. `results` shows, writes and reads the results.
 """
 
 MODES = {"busbw_compiled": "mode:mode_of"}

@@ -133,17 +133,17 @@ def parse_topology(name: str) -> Topology:
     """
     chip, _, layout = name.partition(":")
     if chip in SLICED_CHIPS:
-        return _slice_topology(name, SLICED_CHIPS[chip], layout)
+        return _make_tpu_topology(name, SLICED_CHIPS[chip], layout)
     if chip in GPUS:
-        return _gpu_topology(name, GPUS[chip], layout)
+        return _make_gpu_topology(name, GPUS[chip], layout)
     expected = f"expected one of {choices_text((*SLICED_CHIPS, *GPUS))}"
     raise ValueError(f"{name!r}: no chip is called {chip!r}; {expected}")
 
 
-def _slice_topology(name: str, chip: Chip, layout: str) -> Topology:
-    """Return the topology `name`, a slice of TPU chips with the shape `layout`, such as ``2x4``.
+def _make_tpu_topology(name: str, chip: Chip, layout: str) -> Topology:
+    """Return the topology `name`: a slice of TPU chips with the shape `layout`, such as ``2x4``.
 
-    Raises ValueError if `layout` is not a known shape of the chip's slices.
+    Raises ValueError if slices of `chip` do not exist in the shape `layout`.
     """
     if layout not in chip.shapes:
         names = ", ".join(f"{chip.name}:{shape}" for shape in chip.shapes)
@@ -161,11 +161,12 @@ def _slice_topology(name: str, chip: Chip, layout: str) -> Topology:
     )
 
 
-def _gpu_topology(name: str, gpu: Gpu, layout: str) -> Topology:
-    """Return the topology `name`, whose GPUs are counted by `layout`.
+def _make_gpu_topology(name: str, gpu: Gpu, layout: str) -> Topology:
+    """Return the topology `name`: one host or several hosts with GPUs of the kind `gpu`.
 
-    `layout` is the number of GPUs in a host, such as ``8``, or hosts x GPUs, such as ``2x8``.
-    Raises ValueError for any other text, and for a number of GPUs that is too small or too large.
+    `layout` is the number of GPUs in a single host, such as ``8``, or the number of hosts and the
+    number of GPUs in each host, such as ``2x8``. Raises ValueError for any other text, and for a
+    number of GPUs that is too small or too large.
     """
     match = _GPU_LAYOUT_PATTERN.fullmatch(layout)
     hosts, ranks_per_host = (int(match["hosts"] or 1), int(match["each"])) if match else (0, 0)
@@ -206,16 +207,18 @@ COMPILER_ENVIRONMENT = {
 def compiler_labels(options: Options) -> tuple[str, ...]:
     """Return the label of each compiler that the session uses, such as ``libtpu0.0.42``.
 
-    Only several versions in --libtpu make several compilers. A single compiler has the empty label.
+    A session uses several compilers only if --libtpu names several versions. A single compiler has
+    an empty label.
     """
     versions = options.extra.get("libtpu", ())
     return tuple(f"libtpu{version}" for version in versions) if len(versions) > 1 else ("",)
 
 
 def compile_cache_folder(options: Options) -> Path | None:
-    """Return the folder of compiled programs and downloaded compilers; None to keep nothing.
+    """Return the folder that keeps compiled programs and downloaded compilers between sessions.
 
-    Raises UsageError if --compile-cache names no folder that can be written.
+    Returns None for ``--compile-cache=none``, which keeps nothing. Raises UsageError if the folder
+    cannot be written.
     """
     text = options.extra.get("compile_cache", "")
     with as_usage_error(ValueError, where="--compile-cache: "):
@@ -228,8 +231,9 @@ def compile_cache_folder(options: Options) -> Path | None:
 def prepare_compiler_worker_specs(options: Options, cache: Path | None) -> dict[str, WorkerSpec]:
     """Return the WorkerSpec that starts the workers of each compiler, by the compiler's label.
 
-    The versions of libtpu that --libtpu names are downloaded into the folder `cache` first, if
-    necessary. Raises UsageError if a version is missing and cannot be downloaded.
+    Versions of libtpu that --libtpu names are first downloaded into the folder `cache`, if the
+    folder lacks them. Raises UsageError if a version cannot be downloaded, for example because
+    `cache` is None.
     """
     # A session that compiles has a single framework.
     framework = options.frameworks[0]
@@ -252,9 +256,9 @@ def prepare_compiler_worker_specs(options: Options, cache: Path | None) -> dict[
 def download_libtpu(version: str, cache: Path | None) -> Path:
     """Download a version of libtpu with uv, and return the path of the file ``libtpu.so``.
 
-    `cache` is the folder into which the version is downloaded, unless `cache` contains the version.
-    Raises UsageError, with the message of uv, if the version cannot be downloaded, or if `cache` is
-    None.
+    The version is downloaded into the folder `cache`. A version that `cache` already contains is
+    not downloaded again. Raises UsageError if the version cannot be downloaded, with the message of
+    uv, or if `cache` is None.
     """
     with as_usage_error(ImportError, ValueError, where=f"--libtpu={version}: "):
         # The extension that builds stacks may be deleted: only a download needs it.
@@ -275,7 +279,7 @@ def download_libtpu(version: str, cache: Path | None) -> Path:
 
 @dataclass
 class ParallelCompiler:
-    """The worker processes that compile the jobs of a session, several at once.
+    """The worker processes that compile the programs of a session, several programs at once.
 
     Attributes:
         executor: Starts and stops the workers.
@@ -296,10 +300,16 @@ class ParallelCompiler:
     _launch_numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def describe_compiler(self, compiler_label: str, topology_name: str) -> Compiler:
-        """Return the compiler with the label `compiler_label` for the topology `topology_name`.
+        """Ask a worker which compiler it has for the topology `topology_name`, and return it.
 
-        Without a compiler for the topology, and if no worker answers, the field `missing` of the
-        returned Compiler contains the reason. The caller enters the context of the executor.
+        If the worker has no compiler for the topology, or does not answer, the field `missing` of
+        the returned Compiler contains the reason. Call this method within ``with executor:``, which
+        stops the workers at the end.
+
+        Args:
+            compiler_label: The label of the compiler, which selects the worker.
+            topology_name: The name of the topology, such as ``v5e:2x4``.
+
         """
         request = Request("describe", Compiler, {"topology": parse_topology(topology_name)})
         answer = self._ask_worker(compiler_label, request, "starting the compiler")
@@ -310,7 +320,7 @@ class ParallelCompiler:
     def compile_jobs(
         self, jobs: Mapping[CompileSpec, CompileJob]
     ) -> dict[CompileSpec, CompiledProgram | Failure]:
-        """Compile all jobs, and return the program of each job, or why it failed.
+        """Compile all jobs; return the program of each job, or the Failure to compile the job.
 
         All workers are stopped at the end, also after an error or an interrupt.
         """
@@ -321,7 +331,7 @@ class ParallelCompiler:
                 self.executor.stop()
 
     def _compile_job(self, spec: CompileSpec, job: CompileJob) -> CompiledProgram | Failure:
-        """Let the worker of this thread compile `job`; return the program, or why it failed."""
+        """Compile `job` in this thread's worker; return the program, or the Failure to compile."""
         values = {
             "topology": parse_topology(spec.topology),
             "case": job.case,
@@ -331,15 +341,15 @@ class ParallelCompiler:
         return self._ask_worker(spec.compiler, request, "compiling")
 
     def _ask_worker(self, compiler_label: str, request: Request[T], activity: str) -> T | Failure:
-        """Send `request` to this thread's worker, and return the reply, or why there is no reply.
+        """Send `request` to a worker of this thread; return the reply, or a Failure if none comes.
 
-        Each thread has a worker for each compiler. If the worker has ended, a new worker is
-        started.
+        Each thread has its own worker for each compiler. If the worker has not been started yet, or
+        has ended, a new worker is started.
 
         Args:
             compiler_label: The label of the worker's compiler.
             request: The request to the worker.
-            activity: The activity of the worker, for messages, such as ``compiling``.
+            activity: What the worker does, for error messages, such as ``compiling``.
 
         """
         thread_and_compiler = threading.get_ident(), compiler_label

@@ -31,8 +31,8 @@ from .worker import (
 # The memory of a compiled program may grow by this fraction, or by this number of bytes if that is
 # more. A compiler's scratch space changes by some KiB from release to release. And if each payload
 # is twice the payload before it, a hundredth of a chip's memory hardly changes which payloads fit.
-MEMORY_GROWTH = 0.01
-LEAST_MEMORY_GROWTH_BYTES = MIB
+ALLOWED_MEMORY_GROWTH_FRACTION = 0.01
+ALLOWED_MEMORY_GROWTH_BYTES = MIB
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class CompileJob:
 
     Attributes:
         case: The case on the devices of the topology.
-        key: The environment key of the case, which selects its baseline.
+        key: The environment key of the case, by which its baseline is found.
         baseline: The stored program of the case; None if no program is stored.
 
     """
@@ -57,8 +57,8 @@ class CompilingSession(CollectedSession):
 
     Attributes:
         specs: The selected cases.
-        jobs: The program to compile for each case, and the stored program to compare with. A case
-            whose compiler does not support the topology has no job.
+        jobs: Maps each case to its job. A case whose compiler does not support the topology has no
+            job.
         compilers: The compilers, by (label of the compiler, name of the topology).
 
     """
@@ -88,8 +88,10 @@ def judge_compiled_case(
         baseline: The earlier program of the case; None if no earlier program is known.
         release: The release of the compiler that produced `result`.
         requires_baseline: Whether a case without a comparable baseline fails.
-        accepts_changes: Whether a changed algorithm is no failure.
-        will_be_stored: Whether the program is going to be stored, so that no difference fails.
+        accepts_changes: Whether a case with a changed algorithm passes. A case that needs more
+            memory fails all the same.
+        will_be_stored: Whether the program will be stored as the new baseline. Then the case does
+            not fail, however the program differs from the earlier program.
 
     """
     program = CompiledComparison(release=release, baseline=baseline)
@@ -133,11 +135,18 @@ def judge_compiled_case(
 def _judge_failure(
     verdict: CompiledVerdict, failure: Failure, requires_baseline: bool, will_be_stored: bool
 ) -> CompiledVerdict:
-    """Return `verdict`, completed for a case that the compiler did not compile.
+    """Return `verdict` with the outcome of a case that the compiler did not compile.
 
-    `failure` is the reason. Any kind but OUT_OF_MEMORY (the program needs more memory than the chip
-    has) fails the case. OUT_OF_MEMORY fails the case if the earlier program fitted, or if a
-    baseline is required and there is none, but never if the outcome will be stored.
+    A case that is not OUT_OF_MEMORY fails always. A case that is OUT_OF_MEMORY (its program needs
+    more memory than the chip has) fails if the earlier program fitted into the memory, or if a
+    baseline is required and there is none. It does not fail if the outcome will be stored.
+
+    Args:
+        verdict: The verdict so far, with the earlier program of the case.
+        failure: The reason why the case was not compiled.
+        requires_baseline: Whether a case without a baseline fails.
+        will_be_stored: Whether the outcome will be stored as the new baseline.
+
     """
     text = failure.first_line
     baseline = verdict.program.baseline
@@ -166,9 +175,10 @@ def program_differences(
 ) -> Iterator[Difference]:
     """Yield all differences between two programs of a case: first the algorithm, last the memory.
 
-    A property, such as the algorithm, that only one program has counts as different. More memory is
-    a difference only above MEMORY_GROWTH and LEAST_MEMORY_GROWTH_BYTES. Less memory is no
-    difference, and the needed memory is not compared.
+    A property that only one of the programs has is a difference. Of the memory, the temporary
+    memory and the peak memory are compared. More memory is a difference only if the growth exceeds
+    both ALLOWED_MEMORY_GROWTH_FRACTION of the old memory and ALLOWED_MEMORY_GROWTH_BYTES. Less
+    memory is no difference.
     """
     yield from collective_differences(old_program.uses, new_program.uses)
     old_texts = _property_texts(old_program)
@@ -181,7 +191,9 @@ def program_differences(
     for name, attribute in _MEMORY_FIELDS.items():
         old_bytes = getattr(old_program, attribute)
         new_bytes = getattr(new_program, attribute)
-        if new_bytes > old_bytes + max(MEMORY_GROWTH * old_bytes, LEAST_MEMORY_GROWTH_BYTES):
+        if new_bytes > old_bytes + max(
+            ALLOWED_MEMORY_GROWTH_FRACTION * old_bytes, ALLOWED_MEMORY_GROWTH_BYTES
+        ):
             # The two texts differ: a growth by 1 % needs two decimals, and by 1 MiB only one.
             decimals = 2 if new_bytes >= GIB else 1
             yield Difference(
@@ -193,9 +205,10 @@ def program_differences(
 
 
 def _property_texts(program: CompiledProgram) -> dict[str, str]:
-    """Return the properties of a program that are compared as texts, by their names in messages.
+    """Return the texts of the properties of a program that are compared, by property name.
 
-    The result is empty for a user's program, whose collectives are compared one by one.
+    The names are shown in messages. The result is empty for a user's program, whose collectives
+    are compared one by one instead.
     """
     if not program.groups:
         return {}
@@ -210,15 +223,15 @@ def _property_texts(program: CompiledProgram) -> dict[str, str]:
 
 
 def _counts_text(counts: Mapping[str, int]) -> str:
-    """Return a text of the count of each kind, such as ``2 all-gather, 1 copy``."""
+    """Return `counts`, a mapping of kinds to counts, as a text such as ``2 all-gather, 1 copy``."""
     return ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
 
 
 def judge_compiled_session(verdicts: Sequence[CompiledVerdict]) -> SessionVerdict:
-    """Return the verdict on a session that compiled, from the verdicts on its cases.
+    """Return the verdict on a session that compiles, from the verdicts on its cases.
 
-    The outcome is NO_VERDICT if nothing was compiled. A case that runs out of memory as expected
-    counts as compiled.
+    The outcome is NO_VERDICT if no case was compiled. A case that was expected to run out of
+    memory, and did so, counts as compiled.
     """
     # `expected` is set only for a case that runs out of memory.
     is_compiled = any(verdict.expected or verdict.program.now for verdict in verdicts)
@@ -233,27 +246,26 @@ def judge_compiled_session(verdicts: Sequence[CompiledVerdict]) -> SessionVerdic
 
 
 def judge_programs(
-    compilation: CompilingSession, results: Mapping[CompileSpec, CompiledProgram | Failure]
+    compiling_session: CompilingSession, results: Mapping[CompileSpec, CompiledProgram | Failure]
 ) -> JudgedSession:
-    """Return the session with the verdict on each case.
+    """Judge the compiled programs of a session, and return the session with all verdicts.
 
     `results` maps each compiled case to its program, or to the failure of the compiler. The
-    programs of the first compiler are compared with the baselines, and only these programs are
-    affected by --require-baselines. The programs of each further compiler are compared with the
-    programs of the compiler before it. A case is skipped if its compiler does not support the
-    topology.
+    programs of the first compiler are compared with the baselines, and --require-baselines applies
+    to these programs only. The programs of a further compiler are compared with the programs of
+    the compiler before it. A case is skipped if its compiler does not support the topology.
     """
     verdicts: dict[CaseSpec, CompiledVerdict] = {}
     previous: dict[CompileSpec, CompiledBaseline | None] = {}
-    options = compilation.options
-    for spec in compilation.specs:
-        compiler = compilation.compilers[spec.compiler, spec.topology]
+    options = compiling_session.options
+    for spec in compiling_session.specs:
+        compiler = compiling_session.compilers[spec.compiler, spec.topology]
         if compiler.missing:
             verdicts[spec] = CompiledVerdict(
                 spec=spec, outcome=Outcome.SKIPPED, failed=False, text=compiler.missing
             )
             continue
-        job = compilation.jobs[spec]
+        job = compiling_session.jobs[spec]
         case_key = replace(spec, compiler="")
         baseline = previous.get(case_key, job.baseline)
         verdicts[spec] = judge_compiled_case(
@@ -267,19 +279,19 @@ def judge_programs(
             will_be_stored=options.update_baselines == "all"
             or (options.update_baselines == "new" and baseline is None),
         )
-        previous[case_key] = baseline_from(verdicts[spec], compilation.date)
+        previous[case_key] = baseline_of_verdict(verdicts[spec], compiling_session.date)
     return JudgedSession(
         session_verdict=judge_compiled_session(list(verdicts.values())),
         verdicts=verdicts,
-        observations=compilation,
+        observations=compiling_session,
     )
 
 
-def baseline_from(verdict: CompiledVerdict, date: str) -> CompiledBaseline | None:
-    """Return the baseline that stores the program of a case, or that the case was out of memory.
+def baseline_of_verdict(verdict: CompiledVerdict, date: str) -> CompiledBaseline | None:
+    """Return a new baseline with the program of a judged case, to be stored or compared with.
 
-    `date` is the day of the session. Returns None if the case was not compiled, or after another
-    failure.
+    If the case ran out of memory, the baseline has no program. `date` is the day of the session.
+    Returns None if the case was skipped, or if it failed in another way.
     """
     program = verdict.program
     is_stored = program.now is not None or verdict.outcome is Outcome.OUT_OF_MEMORY

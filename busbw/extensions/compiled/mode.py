@@ -29,12 +29,12 @@ from .compilers import (
 )
 from .judge import CompileJob, CompilingSession, judge_programs
 from .results import (
-    accept_programs,
-    compiled_row,
-    compiled_tables,
-    compiled_verdict,
-    find_program,
+    as_compiled_verdict,
+    compiled_case_row,
+    compiled_case_tables,
+    read_stored_program,
     results_json,
+    store_accepted_programs,
 )
 from .worker import Compiler, CompileSpec
 
@@ -68,10 +68,10 @@ def mode_of(options: Options) -> Mode | None:
         select_specs=_select_specs,
         run_cases=compile_and_judge,
         write_files=lambda judged_session: write_outputs(
-            write_requested_baselines(judged_session, accept_programs), results_json
+            write_requested_baselines(judged_session, store_accepted_programs), results_json
         ),
         tables=lambda judged_session, verbose: (
-            compiled_tables(list(map(compiled_verdict, judged_session.verdicts.values()))),
+            compiled_case_tables(list(map(as_compiled_verdict, judged_session.verdicts.values()))),
             (),
         ),
         make_junit_properties=_junit_properties,
@@ -93,7 +93,7 @@ def _select_specs(options: Options) -> tuple[CompileSpec, ...]:
 
 
 def program_spec(framework: str, source: str) -> CaseSpec:
-    """Return the CaseSpec of a user's program; its strategy is the name of the program.
+    """Return the CaseSpec of a user's program, with the name of the program as the strategy.
 
     `source` is the value of --program, such as ``train.py:step``.
     """
@@ -108,22 +108,25 @@ def program_spec(framework: str, source: str) -> CaseSpec:
 
 
 def _junit_properties(verdict: Verdict, judged_session: JudgedSession | None) -> dict[str, object]:
-    """Return the properties of a case in the JUnit XML file, by name: the values of its table row.
+    """Return the properties of a case for the JUnit XML file, by name.
 
-    `judged_session` is not used, because the verdict has all properties of a compiled case.
+    The properties are the values in the case's row of the table. `judged_session` is not used,
+    because `verdict` has all these values.
     """
-    compiled = compiled_verdict(verdict)
+    compiled = as_compiled_verdict(verdict)
     return {
         "topology": compiled.spec.topology,
         "compiler": compiled.program.release or None,
-        **compiled_row(compiled).values,
+        **compiled_case_row(compiled).values,
     }
 
 
 def compile_and_judge(
     collected_session: CollectedSession, executor: Executor, display: Display
 ) -> JudgedSession:
-    """Compile the selected cases, in a worker for each processor, and judge the programs.
+    """Compile the selected cases in parallel, judge their programs, and return the judged session.
+
+    Each processor that this process may use has a worker.
 
     Raises UsageError if a release of libtpu is missing and cannot be downloaded, if a topology has
     no compiler or cannot run a case, or if a baseline cannot be read.
@@ -153,10 +156,10 @@ def compile_and_judge(
 def _find_compilers(
     parallel_compiler: ParallelCompiler, specs: Sequence[CompileSpec]
 ) -> dict[tuple[str, str], Compiler]:
-    """Return the compilers of the selected topologies, by (compiler label, topology name).
+    """Ask the workers for the compilers of all cases, and return them by (label, topology name).
 
-    If a compiler does not support a topology, its field `missing` says why. Raises UsageError if a
-    topology is not supported by any compiler.
+    If a compiler does not support the topology, the field `missing` of the Compiler contains the
+    reason. Raises UsageError if no compiler supports one of the topologies.
     """
     with parallel_compiler.executor:
         compilers = {
@@ -175,10 +178,10 @@ def _make_jobs(
     specs: Sequence[CompileSpec],
     compilers: Mapping[tuple[str, str], Compiler],
 ) -> dict[CompileSpec, CompileJob]:
-    """Return a job for each case whose compiler supports the topology, with the stored program.
+    """Return a job with the stored program for each case whose compiler supports the topology.
 
-    `compilers` maps (compiler label, topology name) to the compiler. Raises UsageError if a
-    topology cannot run a case, or if a baseline cannot be read.
+    `compilers` maps (compiler label, topology name) to the compiler. Raises UsageError if the
+    devices of a topology cannot run a case, or if a baseline cannot be read.
     """
     jobs: dict[CompileSpec, CompileJob] = {}
     roots = (options.baselines, shipped_folder("baselines"))
@@ -194,6 +197,6 @@ def _make_jobs(
             with as_usage_error(GridError, where=f"--topology={spec.topology}: "):
                 case, key = grid.resolve_case_without_hosts(spec, target)
             # The program that busbw ships is compared with if the user has stored no program.
-            stored = (find_program(root, key, case) for root in roots)
+            stored = (read_stored_program(root, key, case) for root in roots)
             jobs[spec] = CompileJob(case=case, key=key, baseline=next(filter(None, stored), None))
     return jobs

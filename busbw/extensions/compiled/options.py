@@ -11,11 +11,11 @@ _GROUP = "busbw: compile without hardware, measure nothing"
 
 
 @argument_type
-def parse_topology_names(text: str) -> tuple[object, ...]:
-    """Return the topologies (class Topology) that a comma list names, each topology once.
+def parse_topologies(text: str) -> tuple[object, ...]:
+    """Return the topologies (objects of the class Topology) that the list `text` names, each once.
 
-    A word of the list is the name of a topology, such as ``v5e:2x4``, or of a set of topologies:
-    ``all``, ``tpu`` or ``gpu``. Raises ValueError if a word is unknown.
+    The names are separated by commas. A name stands for a topology, such as ``v5e:2x4``, or for a
+    set of topologies: ``all``, ``tpu`` or ``gpu``. Raises ValueError if a name is unknown.
     """
     # Sessions without --topology do not wait for the tables of chips.
     from .compilers import TOPOLOGY_SETS, parse_topology
@@ -27,9 +27,9 @@ def parse_topology_names(text: str) -> tuple[object, ...]:
 
 @argument_type
 def parse_libtpu_versions(text: str) -> tuple[str, ...]:
-    """Return the versions of libtpu in a comma list, each once, in their normal form.
+    """Return the versions of libtpu in the list `text`, each once, normalized as in PEP 440.
 
-    Raises ValueError if a version is invalid.
+    The versions are separated by commas. Raises ValueError if a version is invalid.
     """
     return tuple(dict.fromkeys(str(Version(word)) for word in text.split(",")))
 
@@ -38,7 +38,7 @@ TOPOLOGY = Option(
     name="topology",
     group=_GROUP,
     arguments={
-        "type": parse_topology_names,
+        "type": parse_topologies,
         "metavar": "LIST",
         "help": "Measure nothing: compile the same programs for chips that need not be attached, "
         "and compare the result with the compiled programs in the baselines. Example: "

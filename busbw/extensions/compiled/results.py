@@ -1,8 +1,8 @@
 """Show, write and read compiled programs: tables, JSON results, and baselines of programs.
 
-Baselines of programs are in a folder below the folder of baselines with times. The files have the
-layout of baseline files with times: a line for each payload. But the files list no sessions,
-because a compiler makes the same program every time.
+Baselines of programs are in the folder `compiled`, below the folder of baselines with times. Like a
+file with times, a file with programs has a line for each payload. Unlike a file with times, it
+lists no sessions, because a compiler makes the same program every time.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from busbw.report.table import Column, Row, Table, TextLine, attributes_or_none
 from busbw.session.record import common_result_fields
 from busbw.session.state import JudgedSession
 
-from .judge import CompilingSession, baseline_from
+from .judge import CompilingSession, baseline_of_verdict
 from .worker import (
     CompiledBaseline,
     CompiledComparison,
@@ -52,7 +52,7 @@ _BASELINE_DOCUMENT = "busbw compiled baselines"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompiledBaselineLine(StoredLine):
-    """A line of a file of stored programs: the program for a payload.
+    """A line in a file of stored programs: the program for a single payload.
 
     Attributes:
         release: The release of the compiler that made the program, such as ``libtpu 0.0.42.1``.
@@ -68,7 +68,7 @@ class CompiledBaselineLine(StoredLine):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompiledBaselineFile(StoredFile):
-    """A file of stored programs of a strategy on a topology.
+    """The contents of a file of stored programs: those of a strategy on a topology.
 
     Attributes:
         document: The name of this kind of file.
@@ -84,11 +84,12 @@ class CompiledBaselineFile(StoredFile):
 StoredPrograms = Mapping[tuple[object, ...], CompiledBaseline]
 
 
-def read_programs(path: Path, key: EnvironmentKey, case: Case) -> StoredPrograms:
-    """Return the programs in the file at `path` by `Case.line_key`; empty without such a file.
+def read_stored_programs(path: Path, key: EnvironmentKey, case: Case) -> StoredPrograms:
+    """Return the stored programs in the file at `path`, by the `line_key` of their cases.
 
-    Raises BaselineError if the file cannot be read or is damaged, or if its contents are not for
-    the case `case` in the environment `key`.
+    The result is empty if the file does not exist. Raises BaselineError if the file cannot be read
+    or is damaged, or if it is not for the framework, collective and strategy of `case` and for the
+    environment key `key`.
     """
     if not store.path_exists(path):
         return {}
@@ -101,10 +102,11 @@ def read_programs(path: Path, key: EnvironmentKey, case: Case) -> StoredPrograms
 
 
 def baseline_file_text(key: EnvironmentKey, programs: StoredPrograms) -> str:
-    """Return the text of the file that stores `programs`, sorted by `Case.line_key`.
+    """Return the text of the file that stores `programs`.
 
-    The programs are sorted so that a review shows only the lines that changed. `key` is the
-    environment key under which all programs are stored.
+    `programs` maps the `line_key` of a case to its program. The lines are sorted by this key, so
+    that a review shows only the lines that changed. `key` is the environment key under which all
+    programs are stored.
     """
     baselines = [programs[name] for name in sorted(programs)]
     entries = tuple(
@@ -121,14 +123,14 @@ def baseline_file_text(key: EnvironmentKey, programs: StoredPrograms) -> str:
     )
 
 
-def find_program(root: Path, key: EnvironmentKey, case: Case) -> CompiledBaseline | None:
-    """Return the stored program of a case; None if no program is stored.
+def read_stored_program(root: Path, key: EnvironmentKey, case: Case) -> CompiledBaseline | None:
+    """Read the stored program of a case; return None if no program of the case is stored.
 
-    `root` is the folder of baselines, and `key` the environment key of the case. Raises
-    BaselineError if the file of the program cannot be read or is damaged.
+    `root` is the folder of baselines, and `key` is the environment key of the case. Raises
+    BaselineError if the file with the program cannot be read or is damaged.
     """
     path = store.baseline_path(root / BASELINE_FOLDER, key, case)
-    return read_programs(path, key, case).get(case.line_key)
+    return read_stored_programs(path, key, case).get(case.line_key)
 
 
 def save_programs(
@@ -136,13 +138,14 @@ def save_programs(
 ) -> list[ChangeRow]:
     """Write the accepted programs into the baselines, and return a row for each changed program.
 
-    A program that differs from the stored program only in its date is not written again. Files are
-    read again under a lock, so that programs of other cases are kept. Raises BaselineError if a
-    file cannot be read, and OSError if a file cannot be written.
+    A program that differs from the stored program only in its date is not written again. Programs
+    of other cases in the same files are kept. A lock on `root` keeps other processes from writing
+    at the same time. Raises BaselineError if a file cannot be read, and OSError if a file cannot be
+    written.
 
     Args:
         root: The folder of baselines.
-        accepted_programs: Pairs of an environment key and the program to store.
+        accepted_programs: The programs to store, each with the environment key of its case.
 
     """
     changes: list[ChangeRow] = []
@@ -150,7 +153,9 @@ def save_programs(
     with store.lock_for_writing(root):
         for key, new in accepted_programs:
             path = store.baseline_path(root / BASELINE_FOLDER, key, new.case)
-            programs = changed[path][1] if path in changed else read_programs(path, key, new.case)
+            programs = (
+                changed[path][1] if path in changed else read_stored_programs(path, key, new.case)
+            )
             before = programs.get(new.case.line_key)
             if before is not None and replace(before, date=new.date) == new:
                 continue
@@ -170,17 +175,17 @@ def save_programs(
     return changes
 
 
-def accept_programs(judged_session: JudgedSession) -> JudgedSession:
-    """Store the programs that --update-baselines accepts as the new baselines.
+def store_accepted_programs(judged_session: JudgedSession) -> JudgedSession:
+    """Store the programs that --update-baselines accepts, and return the session.
 
-    Returns the session with the tables of the changed baselines. Cases that are out of memory are
-    stored, too. Failed cases are not stored.
+    The returned session also has the tables of the changed baselines. That a case ran out of memory
+    is stored, too. Failed cases are not stored.
     """
     compilation = judged_session.observations
     assert isinstance(compilation, CompilingSession)
     accepted: list[tuple[EnvironmentKey, CompiledBaseline]] = []
-    for verdict in map(compiled_verdict, judged_session.verdicts.values()):
-        baseline = baseline_from(verdict, compilation.date)
+    for verdict in map(as_compiled_verdict, judged_session.verdicts.values()):
+        baseline = baseline_of_verdict(verdict, compilation.date)
         is_requested = {
             "all": True,
             "improved": verdict.outcome is Outcome.IMPROVED,
@@ -202,10 +207,10 @@ _COLUMNS = (
 )
 
 
-def compiled_tables(verdicts: Sequence[CompiledVerdict]) -> list[Table]:
+def compiled_case_tables(verdicts: Sequence[CompiledVerdict]) -> list[Table]:
     """Return the tables of compiled cases: a table for each topology, family and release.
 
-    The tables of the collectives in users' programs follow the table of their cases.
+    After the table with a user's program, a further table lists the program's collectives.
     """
     tables = []
     for name, group in itertools.groupby(verdicts, key=_table_title):
@@ -214,7 +219,7 @@ def compiled_tables(verdicts: Sequence[CompiledVerdict]) -> list[Table]:
             Table(
                 title=TextLine(name, BOLD),
                 columns=_COLUMNS[0 if alike[0].spec.is_single_collective else 1 :],
-                rows=tuple(map(compiled_row, alike)),
+                rows=tuple(map(compiled_case_row, alike)),
             )
         )
         all_uses = (verdict.program.now.uses for verdict in alike if verdict.program.now)
@@ -230,8 +235,8 @@ def _table_title(verdict: CompiledVerdict) -> str:
     return f"{verdict.spec.topology}{family} by {release}"
 
 
-def compiled_row(verdict: CompiledVerdict) -> Row:
-    """Return the row of a case, with notes on its differences or the reason for its outcome."""
+def compiled_case_row(verdict: CompiledVerdict) -> Row:
+    """Return the table row of a case, with its differences or else the reason for its outcome."""
     program = verdict.program
     notes = tuple(TextLine(difference.text) for difference in program.differences)
     if not notes and verdict.outcome not in OUTCOMES_WITHOUT_REASON:
@@ -251,7 +256,7 @@ def compiled_row(verdict: CompiledVerdict) -> Row:
 class CompiledCaseRecord:
     """A case in the document that `--results` writes with `--topology`.
 
-    A field that is not listed here is the field of CompiledVerdict with the same name.
+    Fields that are not listed here have the same meaning as in CompiledVerdict.
 
     Attributes:
         id: The id of the case's test in pytest.
@@ -286,7 +291,7 @@ class CompiledResults(SessionDocument):
 
     Attributes:
         document: The name of this kind of document.
-        compilers: A Compiler for each topology and each compiler label.
+        compilers: The Compiler of each topology and compiler label.
         cases: The selected cases with their verdicts.
 
     """
@@ -297,6 +302,7 @@ class CompiledResults(SessionDocument):
 
     @property
     def verdicts(self) -> tuple[CompiledVerdict, ...]:
+        """The verdicts on the cases, in the order of the document."""
         return tuple(
             convert_to(CompiledVerdict, case, spec=convert_to(CompileSpec, case.spec, case))
             for case in self.cases
@@ -307,37 +313,37 @@ class CompiledResults(SessionDocument):
         return SessionDescription(
             title="Collectives as they are compiled",
             facts={"began": self.began_text, "host": self.host},
-            tables=compiled_tables(self.verdicts),
+            tables=compiled_case_tables(self.verdicts),
         )
 
 
 def results_json(judged_session: JudgedSession) -> str:
-    """Return the text of the session's JSON document, in which ``~`` replaces the home folder."""
+    """Return the session's results as JSON, with ``~`` in place of the path of the home folder."""
     compilation = judged_session.observations
     assert isinstance(compilation, CompilingSession)
     results = CompiledResults(
         **common_result_fields(judged_session),
         compilers=tuple(compilation.compilers.values()),
-        cases=tuple(map(compiled_case_of, judged_session.verdicts.values())),
+        cases=tuple(map(case_record_of, judged_session.verdicts.values())),
     )
     document = abbreviate_homes(wire.to_json(results), os.path.expanduser("~"))
     return json.dumps(document, indent=1) + "\n"
 
 
-def compiled_verdict(verdict: Verdict) -> CompiledVerdict:
-    """Return a verdict as a CompiledVerdict.
+def as_compiled_verdict(verdict: Verdict) -> CompiledVerdict:
+    """Return `verdict` as a CompiledVerdict.
 
-    In a session that ended before it compiled, the verdicts are of the class Verdict. Such a
-    verdict is converted to a CompiledVerdict without a program.
+    A session that ended before it compiled has verdicts of the class Verdict. Such a verdict is
+    converted to a CompiledVerdict without a program.
     """
     return verdict if isinstance(verdict, CompiledVerdict) else convert_to(CompiledVerdict, verdict)
 
 
-def compiled_case_of(verdict: Verdict) -> CompiledCaseRecord:
-    """Return the case of the results document that contains the values of `verdict`."""
+def case_record_of(verdict: Verdict) -> CompiledCaseRecord:
+    """Return the record of a case for the results document, with the values of `verdict`."""
     return convert_to(
         CompiledCaseRecord,
-        compiled_verdict(verdict),
+        as_compiled_verdict(verdict),
         verdict.spec,
         id=verdict.spec.id,
         spec=convert_to(CaseSpec, verdict.spec),

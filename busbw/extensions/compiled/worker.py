@@ -97,7 +97,7 @@ class CompiledProgram:
 
     Attributes:
         collectives: Maps each kind of collective to the number of such collectives in a turn of the
-            program's loop. In a user's program they are counted in a step.
+            program's loop or, for a user's program, in a step.
         groups: The number of groups in which each collective runs, and the number of ranks in a
             group, such as ``1x8``; empty for a user's program.
         algorithm: Maps the properties of the algorithm that the compiler publishes to their values;
@@ -129,9 +129,9 @@ class CompiledProgram:
 
     @property
     def algorithm_text(self) -> str:
-        """The properties of the algorithm, such as ``colors 2, phases 1``, or ``not published``.
+        """The algorithm in words, such as ``colors 2, phases 1``; or else ``not published``.
 
-        For a user's program, the text has the number of its collectives per step instead.
+        For a user's program, the text is the number of its collectives per step instead.
         """
         if not self.groups:
             return f"{plural(sum(self.collectives.values()), 'collective')} per step"
@@ -193,9 +193,10 @@ class CompiledComparison:
 
     Attributes:
         release: The release of the compiler; empty if the case was not compiled.
-        now: The program; None if the case was not compiled or the compiler failed.
-        baseline: The earlier program: the stored program or, after the first compiler of a session,
-            the program of the compiler before. None without an earlier program.
+        now: The compiled program; None if the case was not compiled or the compiler failed.
+        baseline: The earlier program: for the first compiler of a session the stored program, and
+            for a further compiler the program of the compiler before it. None if there is no
+            earlier program.
         differences: The differences between the two programs.
 
     """
@@ -208,7 +209,13 @@ class CompiledComparison:
 
 @dataclass(frozen=True, kw_only=True)
 class CompiledVerdict(Verdict):
-    """The verdict on a case to be compiled; `program` is its program, compared with a baseline."""
+    """The verdict on a case to be compiled.
+
+    Attributes:
+        spec: The case as it was selected.
+        program: The compiled program of the case, compared with an earlier program.
+
+    """
 
     spec: CompileSpec
     program: CompiledComparison = field(default_factory=CompiledComparison)
@@ -253,11 +260,12 @@ class LoweredProgram:
 
 
 def make_worker(options: Any) -> ModuleType:
-    """Prepare the worker, and return the module that compiles for the worker's framework.
+    """Prepare this worker process, and return the module that compiles for its framework.
 
-    `options` are the options of the worker's command line, and `options.framework` is the name of
-    the framework. For ``jax`` the module is `worker_jax`. Every request of the worker is passed
-    this module. Raises MeasuringError if the framework is too old.
+    The module, such as `worker_jax` for the framework ``jax``, is the worker's state: each function
+    that answers a request gets it as the first argument. `options` are the options of the worker's
+    command line, and `options.framework` is the name of the framework. Raises MeasuringError if the
+    framework is too old.
     """
     # libtpu writes its logs into the private folder of this process, which is removed at the end.
     os.environ.setdefault("TPU_LOG_DIR", os.path.join(sys.path[0], "tpu_logs"))
@@ -268,10 +276,11 @@ def make_worker(options: Any) -> ModuleType:
 
 
 def describe_compiler(framework_module: ModuleType, request: Mapping[str, Any]) -> Compiler:
-    """Return a description of the compiler for the topology in the request.
+    """Return a description of the compiler for the topology in `request`.
 
     `framework_module` is the module that compiles for the worker's framework, such as `worker_jax`.
-    In a worker without such a compiler, the field `missing` of the description says why.
+    If the worker has no compiler for the topology, the field `missing` of the description contains
+    the reason.
     """
     description: Compiler = framework_module.describe_compiler(
         request_value(request, "topology", Topology)
@@ -280,7 +289,7 @@ def describe_compiler(framework_module: ModuleType, request: Mapping[str, Any]) 
 
 
 def compile_case(framework_module: Any, request: Mapping[str, Any]) -> CompiledProgram:
-    """Compile a case for a topology, and prove that the program contains the case's collective.
+    """Compile a case for a topology, and check that the program contains the case's collective.
 
     Args:
         framework_module: The module that compiles for the worker's framework, such as `worker_jax`.
@@ -298,10 +307,10 @@ def compile_case(framework_module: Any, request: Mapping[str, Any]) -> CompiledP
     case = request_value(request, "case", Case)
     topology = request_value(request, "topology", Topology)
     cache = request_value(request, "cache", str)
-    lowered: LoweredProgram = framework_module.lower_case(case, topology)
+    lowered: LoweredProgram = framework_module.lower_program_of_case(case, topology)
     if cache:
         compiler = framework_module.describe_compiler(topology)
-        path = Path(cache) / _cached_name(lowered, topology, compiler)
+        path = Path(cache) / _cache_file_path(lowered, topology, compiler)
         optimized = _load_or_compile(lowered, path)
     else:
         optimized = lowered.compile()
@@ -318,11 +327,11 @@ def compile_case(framework_module: Any, request: Mapping[str, Any]) -> CompiledP
     return program
 
 
-def _cached_name(lowered: LoweredProgram, topology: Topology, compiler: Compiler) -> str:
-    """Return the path of a program's file, relative to the folder of cached programs.
+def _cache_file_path(lowered: LoweredProgram, topology: Topology, compiler: Compiler) -> str:
+    """Return the path of the file that caches a compiled program, relative to the cache folder.
 
-    The path contains a hash of everything that affects the result: the program, the compiler, its
-    flags, and the topology.
+    The path contains a hash of everything that affects the compiled program: the program before it
+    is compiled, the compiler, the compiler's flags, and the topology.
     """
     inputs = (
         lowered.text,
@@ -338,11 +347,11 @@ def _cached_name(lowered: LoweredProgram, topology: Topology, compiler: Compiler
 
 
 def _load_or_compile(lowered: LoweredProgram, path: Path) -> OptimizedProgram:
-    """Return the program in the cache file at `path`, or else compile it and write the file.
+    """Return the compiled program in the cache file at `path`, or compile it and write the file.
 
-    If the file is missing, is damaged or has other fields, the program is compiled and the file is
-    written. Raises MeasuringError if the compiler refuses the program, and OSError if the file
-    cannot be written.
+    The program `lowered` is compiled if the file is missing, is damaged or has other fields than
+    OptimizedProgram. Raises MeasuringError if the compiler refuses the program, and OSError if the
+    file cannot be written.
     """
     with contextlib.suppress(storage.InputError, wire.WireError):
         document = wire.parse_json(storage.gunzip(storage.read(path)))
@@ -358,8 +367,8 @@ def _describe_program(
 ) -> CompiledProgram:
     """Return the description of a compiled program, read from its optimized HLO.
 
-    Raises MeasuringError if the program of a case does not contain exactly the collective of the
-    case, or if a user's program cannot be read.
+    Raises MeasuringError if a program of busbw does not contain exactly the collective of `case`,
+    or if a user's program cannot be read.
     """
     if lowered.mesh is not None:
         program = parse_collectives(optimized.text, lowered.mesh)

@@ -8,13 +8,14 @@ read and proved as usual. The variable holds JSON::
                 "temporary_bytes": 4096, "then": "kill"},
                {"program": "train.py:step", "hlo": "step.txt", "mesh": {"data": 8}}]}
 
-The script is the value of the variable. Its entry `missing` gives the reason why no compiler is
-available for a class of devices or a release. An entry of `cases` is for the topology, payload and
-program that the entry names; an entry without a topology, for example, is for all topologies. If
-several entries are for a case, the later entries win. `then` is the event that compiling the case
-causes: kill, exit, hang, error or out_of_memory. If ``loses_collective`` is true, the program lacks
-the collective. The optimized HLO of a user's `program` is in the file `hlo`, and `mesh` maps
-the axes of its mesh to their extents.
+The script is the value of the variable. `missing` maps a class of devices, or a release, to the
+reason why it has no compiler. An entry of `cases` applies to the cases with the topology, payload
+and program that the entry names. An entry without a topology, for example, applies to all
+topologies. If several entries apply to a case, the values of later entries replace those of earlier
+entries. `then` is the event that compiling the case causes: kill, exit, hang, error or
+out_of_memory. If ``loses_collective`` is true, the program lacks the collective. The optimized HLO
+of a user's `program` is in the file `hlo`, and `mesh` maps the axis names of the program's mesh to
+their extents.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ _REFUSAL_MESSAGES = {
 
 
 def describe_compiler(topology: Topology) -> Compiler:
-    """Return the scripted compiler.
+    """Return the description of the simulated compiler for `topology`.
 
-    Raises MeasuringError UNAVAILABLE if the script says that the compiler is missing.
+    Raises MeasuringError with the kind UNAVAILABLE if the compiler is missing by the script.
     """
     release = os.environ.get(RELEASE_VARIABLE, "fake 1")
     reasons = _read_script().get("missing", {})
@@ -74,10 +75,10 @@ def describe_compiler(topology: Topology) -> Compiler:
     )
 
 
-def lower_case(case: Case, topology: Topology) -> LoweredProgram:
-    """Return the program of a case before it is compiled.
+def lower_program_of_case(case: Case, topology: Topology) -> LoweredProgram:
+    """Return the simulated program of a case for `topology`, before it is compiled.
 
-    Its text only identifies the program. The script decides the result of compiling.
+    The text of the program only identifies the program. The script decides the result of compiling.
     """
     script = _script_of_case(case, topology)
     mesh = dict(script.get("mesh", {})) if case.program else None
@@ -87,12 +88,15 @@ def lower_case(case: Case, topology: Topology) -> LoweredProgram:
 
 
 def _read_script() -> dict[str, Any]:
-    """Return the script of the simulated compiler; empty if the variable is not set."""
+    """Return the script of the simulated compiler; empty if BUSBW_FAKE_COMPILER is not set."""
     return dict(json.loads(os.environ.get(SCRIPT_VARIABLE, "{}")))
 
 
 def _script_of_case(case: Case, topology: Topology) -> dict[str, Any]:
-    """Return the entries of the script that are for a case, merged; later entries win."""
+    """Return the entries of the script that apply to a case, merged into a single entry.
+
+    Values of later entries replace values of earlier entries.
+    """
     request = {
         "topology": topology.name,
         "payload_bytes": 0 if case.program else case.payload_bytes,
@@ -109,9 +113,9 @@ def _script_of_case(case: Case, topology: Topology) -> dict[str, Any]:
 def _compile(case: Case, script: dict[str, Any]) -> OptimizedProgram:
     """Return the simulated output of a compiler: a loop with a single collective in each turn.
 
-    `script` contains the merged entries of the case. For a user's program with a file `hlo`, the
-    output is the text of this file. Raises MeasuringError if the script says that the compiler
-    refuses the program.
+    `script` is the merged script entry of the case. If it names a file `hlo`, the output is the
+    text of this file instead. Raises MeasuringError if the compiler refuses the program by the
+    script.
     """
     event = script.get("then", "")
     if event in _REFUSAL_MESSAGES:
@@ -130,8 +134,9 @@ def _compile(case: Case, script: dict[str, Any]) -> OptimizedProgram:
 def _hlo_text(case: Case, script: dict[str, Any]) -> str:
     """Return made-up optimized HLO with a loop that runs the collective of the case.
 
-    `script` contains the merged entries of the case: `strategy` is the algorithm that the simulated
-    compiler states. If ``loses_collective`` is true, the loop lacks the collective.
+    `script` is the merged script entry of the case. Its value `strategy` is the algorithm that the
+    simulated compiler publishes. If its value ``loses_collective`` is true, the loop lacks the
+    collective.
     """
     collective = COLLECTIVES[case.collective]
     payload = f"f32[{case.payload_bytes // 4}]{{0}}"

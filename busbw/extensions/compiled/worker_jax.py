@@ -40,10 +40,10 @@ _COMPILER_PACKAGES = {
 
 
 def describe_compiler(topology: Topology) -> Compiler:
-    """Return the compiler for `topology`.
+    """Return the description of the installed compiler for `topology`.
 
-    Raises MeasuringError UNAVAILABLE if no compiler is installed, or if the compiler does not
-    support the topology.
+    Raises MeasuringError with the kind UNAVAILABLE if no compiler is installed, or if the compiler
+    does not support the topology.
     """
     release = _compiler_release(topology.device)
     devices = _devices_of_topology(topology)
@@ -57,11 +57,12 @@ def describe_compiler(topology: Topology) -> Compiler:
     )
 
 
-def lower_case(case: Case, topology: Topology) -> LoweredProgram:
+def lower_program_of_case(case: Case, topology: Topology) -> LoweredProgram:
     """Return the program of `case` for `topology`, before it is compiled.
 
-    The program is the same that a session would measure on such devices. Raises MeasuringError if
-    the topology is unknown to the compiler, or if a user's program fails.
+    The program is the same program that a session would measure on such devices. Raises
+    MeasuringError if the compiler does not know the topology, or if the function of a user's
+    program fails.
     """
     devices = _devices_of_topology(topology)
     if case.program:
@@ -77,10 +78,10 @@ def lower_case(case: Case, topology: Topology) -> LoweredProgram:
 
 
 def _compile(lowered: Any, devices: Sequence[Any]) -> OptimizedProgram:
-    """Compile a program, the jax.stages.Lowered `lowered`, for `devices`.
+    """Compile `lowered`, a jax.stages.Lowered, for `devices`, and return the compiler's output.
 
     Raises MeasuringError if the compiler refuses the program, if this jaxlib is too old to read the
-    output of the compiler, or if a user's program uses other devices.
+    output of the compiler, or if a user's program uses other devices than `devices`.
     """
     try:
         compiled = lowered.compile()
@@ -109,8 +110,8 @@ def _compile(lowered: Any, devices: Sequence[Any]) -> OptimizedProgram:
 def _devices_of_topology(topology: Topology) -> list[Any]:
     """Return JAX's descriptions of the devices of a topology, which need not be attached.
 
-    Raises MeasuringError UNAVAILABLE, with the compiler's own message, if the compiler does not
-    support the topology.
+    Raises MeasuringError with the kind UNAVAILABLE and the compiler's own message if the compiler
+    does not support the topology.
     """
     try:
         description = topologies.get_topology_desc(**topology.description_arguments)
@@ -122,8 +123,8 @@ def _devices_of_topology(topology: Topology) -> list[Any]:
 def _compiler_release(device: DeviceClass) -> str:
     """Return the package and version of the compiler for TPUs or GPUs, such as ``libtpu 0.0.42.1``.
 
-    Of a libtpu that pip did not install, return the path instead. Raises MeasuringError if no
-    compiler is installed.
+    For a file of libtpu that pip did not install, the text has the path of the file instead of a
+    version. Raises MeasuringError if no compiler is installed.
     """
     # JAX sets the variable to the path of an installed libtpu.
     library = os.environ.get("TPU_LIBRARY_PATH")

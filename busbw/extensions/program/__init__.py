@@ -1,9 +1,9 @@
-"""The collectives of a user's own program (`--program`): they are listed, measured and compared.
+"""List, measure and compare the collectives of a user's own program (`--program`).
 
-A worker compiles the program, and `worker` reads its collectives from the optimized HLO.
-`mode` measures each collective by itself. `mode` also reads files of optimized HLO, for which no
-worker is needed. With `--topology` the extension `compiled` compares the collectives with the
-stored collectives of the same program.
+A worker process compiles the program, and the module `worker` reads the program's collectives from
+the optimized HLO. The module `mode` measures each collective by itself. `mode` also reads files of
+optimized HLO, for which no worker process is needed. With `--topology` the extension `compiled`
+compares the collectives with the stored collectives of the same program.
 """
 
 COMMANDS = {"program": "report"}

@@ -52,14 +52,18 @@ class ProgramCases:
     uses_by_spec: Mapping[CaseSpec, Sequence[CollectiveUse]]
     omissions: Mapping[CollectiveUse, str]
 
-    def collectives_per_step(self, spec: CaseSpec) -> int:
-        """Return how often a step runs collectives whose time the case `spec` measures."""
+    def runs_per_step(self, spec: CaseSpec) -> int:
+        """Return how often a step of the program runs the collectives that `spec` measures."""
         return sum(use.times for use in self.uses_by_spec[spec])
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The number of collectives, and those measured with another dtype or not at all."""
-        runs = plural(sum(map(self.collectives_per_step, self.uses_by_spec)), "collective")
+        """Notes for the user.
+
+        The first note counts the collectives. Further notes name each collective that is not
+        measured, or is measured with another dtype.
+        """
+        runs = plural(sum(map(self.runs_per_step, self.uses_by_spec)), "collective")
         converted = [
             f"measured: {use.name}: as {spec.dtype}, which moves the same bytes"
             for spec, uses in self.uses_by_spec.items()
@@ -74,13 +78,13 @@ class ProgramCases:
     def communication_text(self, verdicts: Mapping[CaseSpec, Verdict]) -> str:
         """Return a sentence on the total time of all measured collectives in a step.
 
-        The median time of each collective is multiplied by the number of its runs in a step, and
-        the products are added up. The sentence names the collective with the largest product, and
-        the collectives that are not measured. If a case of the program has no time in `verdicts`,
-        the sentence only says that the total is unknown.
+        The total is the sum of (median time of a collective) x (runs of the collective in a step).
+        The sentence also names the collective with the largest product, and the collectives that
+        are not measured. If a case of the program has no time in `verdicts`, the sentence only says
+        that the total is unknown.
         """
         seconds = {
-            spec: verdict.now.median_s * self.collectives_per_step(spec)
+            spec: verdict.now.median_s * self.runs_per_step(spec)
             for spec, verdict in verdicts.items()
             if spec in self.uses_by_spec and verdict.now is not None
         }
@@ -92,7 +96,7 @@ class ProgramCases:
         omitted = [f"{use.name}, {use.times_text}" for use in self.omissions if use.ranks != 1]
         return (
             f"communication of {self.name}: {seconds_text(total_s, 3)} a step: "
-            f"{self.uses_by_spec[longest][0].name} x {self.collectives_per_step(longest)} "
+            f"{self.uses_by_spec[longest][0].name} x {self.runs_per_step(longest)} "
             f"is {seconds[longest] / total_s:.2f} of it; "
             f"each collective alone, with nothing that hides it"
             + (f"; left out: {', '.join(omitted)}" if omitted else "")
@@ -121,7 +125,10 @@ def _measure_programs(
     executor: Executor,
     display: Display,
 ) -> JudgedSession:
-    """Show the collectives of the programs, measure and judge them, and add up their times."""
+    """Measure and judge the collectives of `programs`, and return the judged session.
+
+    The notes on each program are shown first, and a sentence on its total time last.
+    """
     for program in programs:
         for text in program.notes:
             display.write_line(f"busbw program: {program.name}: {text}")

@@ -63,12 +63,12 @@ def program_sources(options: Options) -> tuple[str, ...]:
 
 
 def is_hlo_file(source: str) -> bool:
-    """Return whether `source`, a value of --program, is a file of HLO and not a function."""
+    """Return whether `source`, a value of --program, names a file of HLO instead of a function."""
     return ":" not in PurePath(source).name
 
 
 def program_name(source: str) -> str:
-    """Return a short name of a program, such as ``train-step`` for the `source` train.py:step."""
+    """Return a short name of the program `source`: ``train-step`` for ``train.py:step``."""
     file_name = PurePath(source).name.replace(".py:", ":")
     words = PurePath(source).stem if is_hlo_file(source) else file_name
     return re.sub(r"\W+", "-", words).strip("-")

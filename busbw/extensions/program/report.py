@@ -99,12 +99,13 @@ def run(options: argparse.Namespace) -> int:
 def collectives_table(uses: CollectiveUses) -> Table:
     """Return a table with a row for each collective, and a note on the bytes of a step.
 
-    The note has the payloads of the step, and the bytes that each rank sends. It leaves out
-    collectives per iteration and groups of a single rank, and does not count unknown sent bytes.
+    The note has the sum of the payloads, and the number of bytes that each rank sends. The sums
+    leave out collectives whose runs per step are unknown, and groups of a single rank. The sent
+    bytes also leave out collectives for which `sent_bytes_per_step` returns None.
     """
     counted = [use for use in uses if not use.per_iteration and use.ranks != 1]
     payload_bytes = sum(use.payload_bytes * use.times for use in counted)
-    sent_bytes = sum(filter(None, map(traffic_bytes, uses)))
+    sent_bytes = sum(filter(None, map(sent_bytes_per_step, uses)))
     most = "at most " if any(use.at_most for use in counted) else ""
     gap = "; without the collectives per iteration" if any(u.per_iteration for u in uses) else ""
     return Table(
@@ -114,7 +115,7 @@ def collectives_table(uses: CollectiveUses) -> Table:
                 **attributes_or_none(use, "kind_text", "dtype", "payload_bytes"),
                 **attributes_or_none(use, "groups_text", "times_text"),
                 "ranks": use.ranks or None,
-                "traffic_bytes": traffic_bytes(use),
+                "traffic_bytes": sent_bytes_per_step(use),
                 "started": f"asynchronous, {plural(use.hidden_by, 'operation')} between"
                 if use.is_asynchronous
                 else "synchronous",
@@ -130,12 +131,12 @@ def collectives_table(uses: CollectiveUses) -> Table:
     )
 
 
-def traffic_bytes(use: CollectiveUse) -> int | None:
+def sent_bytes_per_step(use: CollectiveUse) -> int | None:
     """Return the bytes that each rank sends in a step if the collective runs as a ring.
 
-    The number of bytes is payload x (busbw / algbw) x runs per step. Returns None if busbw does not
-    support the collective, if its groups are unknown, or if its number of runs per step depends on
-    data.
+    The number is payload x (busbw / algbw) x runs per step. Returns None if busbw does not support
+    the collective, if the groups of the collective are unknown, or if the number of runs per step
+    depends on data.
     """
     collective = COLLECTIVES.get(use.kind)
     if collective is None or use.per_iteration or not use.ranks:
@@ -148,18 +149,22 @@ def collective_differences(
 ) -> Iterator[Difference]:
     """Yield the differences between the collectives of two programs.
 
-    Changed and removed collectives come before added collectives, each the largest payload first.
-    Collectives with the same kind, dtype, payload and groups are compared with each other. If only
-    the dtype or the payload of a collective changed, the change is a single difference. Another
-    order or source line is no difference. Source lines only show where a collective was added,
-    changed or removed.
+    Collectives with the same kind, dtype, payload and groups are compared with each other. A
+    removed collective and an added collective that differ only in dtype and payload count as a
+    single, changed collective. The order of the collectives and their source lines are not
+    compared. But a difference shows the source lines of its collective.
+
+    The differences of changed and removed collectives come before those of added collectives. Both
+    parts are sorted by payload, the largest first.
     """
     old = _uses_by_name(old_program)
     new = _uses_by_name(new_program)
     added = [uses for name, uses in new.items() if name not in old]
     for name, uses in old.items():
         # An added collective that differs only in dtype or payload is the removed collective.
-        similar = (other for other in added if _kind_texts(other) == _kind_texts(uses))
+        similar = (
+            other for other in added if _kind_and_run_texts(other) == _kind_and_run_texts(uses)
+        )
         match = new.get(name) or next(similar, ())
         added = [other for other in added if other is not match]
         yield from _differences_of_collective(uses, match)
@@ -167,15 +172,15 @@ def collective_differences(
         yield from _differences_of_collective((), uses)
 
 
-def _kind_texts(uses: CollectiveUses) -> tuple[str, ...]:
-    """Return the texts of equal collectives that do not depend on their dtype and payload."""
+def _kind_and_run_texts(uses: CollectiveUses) -> tuple[str, ...]:
+    """Return the kind, the groups and the number of runs of equal collectives, in words."""
     return uses[0].kind_text, uses[0].groups_text, _run_counts_text(uses)
 
 
 def _uses_by_name(program: CollectiveUses) -> dict[str, CollectiveUses]:
-    """Return the collectives of a program by their names, the largest payload first.
+    """Return the collectives of a program by `CollectiveUse.name`, the largest payload first.
 
-    A name is for example ``all-gather of float32 4M along model``.
+    Several collectives may have the same name, such as ``all-gather of float32 4M along model``.
     """
     ordered = sorted(program, key=lambda use: (-use.payload_bytes, use.name))
     return {name: (*uses,) for name, uses in itertools.groupby(ordered, lambda use: use.name)}
@@ -184,17 +189,18 @@ def _uses_by_name(program: CollectiveUses) -> dict[str, CollectiveUses]:
 def _differences_of_collective(
     old_uses: CollectiveUses, new_uses: CollectiveUses
 ) -> list[Difference]:
-    """Return the differences of a collective between two programs.
+    """Return the differences of a collective between an old and a new program.
 
-    If only a single program has the collective, the number of runs is the only difference.
+    If only one of the programs has the collective, the number of runs is the only difference.
 
     Args:
-        old_uses: Equal collectives of the old program; empty if the program has none.
-        new_uses: The matching collectives of the new program; empty if the program has none.
+        old_uses: The collective in the old program; empty if the old program does not have it.
+            Several uses have the same name, and differ for example in their source lines.
+        new_uses: The same for the new program.
 
     """
     name = (old_uses or new_uses)[0].name
-    lines = _lines_text(old_uses, new_uses)
+    lines = _source_lines_text(old_uses, new_uses)
     return [
         Difference(name=name, before=old_text, now=f"{new_text or 'none'}{lines}", fails=True)
         for old_text, new_text in zip(_compared_texts(old_uses), _compared_texts(new_uses))
@@ -203,11 +209,11 @@ def _differences_of_collective(
 
 
 def _compared_texts(uses: CollectiveUses) -> list[str]:
-    """Return the properties of equal collectives that are compared between two programs.
+    """Return the texts that are compared between two programs, for collectives of the same name.
 
-    They are the number of runs, the dtype and payload, the groups, how many runs are asynchronous
-    (such as ``2 asynchronous, 1 synchronous``), and the published algorithms. If there are no
-    collectives, the only text is an empty number of runs.
+    The texts are the number of runs, the dtype and payload, the groups, how many runs are
+    asynchronous (such as ``2 asynchronous, 1 synchronous``), and the published algorithms. If
+    `uses` is empty, the result is a single empty text.
     """
     if not uses:
         return [""]
@@ -235,11 +241,11 @@ def _run_counts_text(uses: CollectiveUses) -> str:
     return ", ".join(sorted(use.times_text for use in merged))
 
 
-def _lines_text(old_uses: CollectiveUses, new_uses: CollectiveUses) -> str:
+def _source_lines_text(old_uses: CollectiveUses, new_uses: CollectiveUses) -> str:
     """Return the source lines at which the number of runs changed, such as `` (train.py:88)``.
 
-    If the number of runs did not change at any line, return the lines of `new_uses`. The text is
-    empty if no line is known.
+    If the number of runs is the same at every line, return all source lines of `new_uses`. The text
+    is empty if no source line is known.
     """
     old, new = (
         {(line, use.times) for use in uses for line in use.source.split(", ")}
@@ -252,11 +258,17 @@ def _lines_text(old_uses: CollectiveUses, new_uses: CollectiveUses) -> str:
 def argument_differences(
     old_program: Mapping[str, int], new_program: Mapping[str, int]
 ) -> Iterator[Difference]:
-    """Yield a Difference for each argument whose bytes changed; none of them fails a case.
+    """Yield a Difference for each argument of a program whose size in bytes changed.
 
-    `old_program` and `new_program` map the names of arguments to their bytes; empty if a program
-    has no known arguments, and then nothing is yielded. Arguments with the same name are compared
-    and, if only a single program has their names, arguments with the same number.
+    An argument of the old program is compared with the argument of the same name in the new
+    program. If neither program has the other's name, the arguments at the same place are compared,
+    because an argument may have been renamed. No difference fails a case.
+
+    Args:
+        old_program: Maps the names of the old program's arguments to their bytes.
+        new_program: The same for the new program. If one of the mappings is empty, the arguments of
+            the program are unknown, and nothing is yielded.
+
     """
     old_names = {
         new_name: old_name

@@ -37,7 +37,7 @@ from busbw.worker.measure import MeasuringWorker
 from busbw.worker.serve import request_value
 
 from .worker_flow import (
-    LoopCounter,
+    TurnCounter,
     count_hiding_operations,
     is_continuation,
 )
@@ -48,7 +48,7 @@ from .worker_values import (
     ProgramCollectives,
     ProgramError,
     SourceLines,
-    find_groups,
+    describe_groups,
     merge_equal_uses,
 )
 
@@ -71,12 +71,12 @@ _EXTENT_PATTERN = re.compile(r'"([^"]+)"=(\d+)')
 
 
 def list_collectives(worker: MeasuringWorker, request: Mapping[str, Any]) -> ProgramCollectives:
-    """Compile a user's program for the devices of the worker, and list its collectives.
+    """Compile a user's program for the devices of this worker, and list the program's collectives.
 
-    `worker` has the framework of the worker. The value `source` of the request names the program,
-    such as ``train.py:step``. The script of the fake back end names a file of optimized HLO
-    instead. Raises MeasuringError if the framework cannot compile programs of users, or if the
-    program cannot be compiled or read.
+    `worker.backend` is the back end that uses the worker's framework. The value `source` of
+    `request` names the program, such as ``train.py:step``. For the scripted framework ``fake``,
+    which cannot compile, the script names a file of optimized HLO instead. Raises MeasuringError
+    if the framework cannot compile programs of users, or if the program cannot be compiled or read.
     """
     backend = worker.backend
     if isinstance(backend, FakeBackend):
@@ -94,9 +94,10 @@ def list_collectives(worker: MeasuringWorker, request: Mapping[str, Any]) -> Pro
 
 
 def compile_error(error: Exception) -> MeasuringError:
-    """Return the MeasuringError that stands for `error`, with which a compiler refused a program.
+    """Return a MeasuringError for `error`, the exception with which a compiler refused a program.
 
-    The kind of the failure is OUT_OF_MEMORY or COMPILE_ERROR.
+    The MeasuringError has the kind OUT_OF_MEMORY if the program needs too much memory, and
+    otherwise the kind COMPILE_ERROR.
     """
     if is_out_of_memory(error):
         return out_of_memory_error(error)
@@ -104,9 +105,10 @@ def compile_error(error: Exception) -> MeasuringError:
 
 
 def parse_collectives(text: str, mesh: Mapping[str, int]) -> ProgramCollectives:
-    """List the collectives in `text`, the optimized HLO of a user's program.
+    """Return the collectives and arguments in `text`, the optimized HLO of a user's program.
 
-    `mesh` maps the axis names of the program's mesh to their extents; empty without a mesh. Raises
+    Source files below the current folder are shown by their relative paths. `mesh` maps the axis
+    names of the program's mesh to their extents, and is empty if the program has no mesh. Raises
     MeasuringError if the text cannot be read.
     """
     try:
@@ -152,7 +154,7 @@ def collectives_in_hlo(
         # Groups lie along no axes of a mesh of other ranks, or of too many axes to be measured.
         if not mesh or math.prod(mesh.values()) != program_ranks or len(mesh) > len(LETTER_AXES):
             mesh = {}
-        inventory = _Inventory(module, mesh, program_ranks, SourceLines(head))
+        inventory = _CollectiveInventory(module, mesh, program_ranks, SourceLines(head))
         uses = inventory.uses_in(module.entry)
         return ProgramCollectives(
             uses=tuple(sorted(uses, key=lambda use: (-use.payload_bytes, use.name, use.source))),
@@ -166,11 +168,11 @@ def collectives_in_hlo(
 
 
 def _arguments_in(instructions: Iterable[Instruction]) -> dict[str, int]:
-    """Return the bytes of each argument of a program by its name, in the order of the arguments.
+    """Return the size in bytes of each argument of a program by argument name, in their order.
 
-    `instructions` are those of the entry computation. An argument without a name of its own has its
-    number as the name. A parameter is an argument, or holds several arguments: XLA for TPUs passes
-    thousands of arguments as a single parameter.
+    `instructions` are the instructions of the program's entry computation. An argument without a
+    name of its own has its number as the name. A parameter instruction is an argument, or holds
+    several arguments: XLA for TPUs passes thousands of arguments as a single parameter.
     """
     sizes: dict[str, int] = {}
     parameters = [line for line in instructions if line.op == "parameter"]
@@ -195,12 +197,13 @@ def mesh_in_stablehlo(stablehlo_text: str) -> dict[str, int]:
     return max(meshes, key=lambda mesh: math.prod(mesh.values()), default={})
 
 
-class _Inventory:
-    """The collectives of each computation of the program `module`.
+class _CollectiveInventory:
+    """A finder of the collectives that each computation of the program `module` runs.
 
-    `mesh` maps the axis names of the program's mesh to their extents, and `program_ranks` is the
-    number of ranks; None if it is unknown. `sources` has the source lines of instructions. The
-    collectives of a computation are cached, because several instructions may call it.
+    `mesh` maps the axis names of the program's mesh to their extents. `program_ranks` is the number
+    of ranks of the program; None if the number is unknown. `sources` finds the source lines of
+    instructions. The collectives of a computation are cached, because several instructions may call
+    the computation.
     """
 
     def __init__(
@@ -214,7 +217,7 @@ class _Inventory:
         self._mesh = mesh
         self._program_ranks = program_ranks
         self._sources = sources
-        self._loop_counter = LoopCounter(module)
+        self._turn_counter = TurnCounter(module)
         self._texts = {
             name: "\n".join(instruction.text for instruction in instructions)
             for name, instructions in module.computations.items()
@@ -224,9 +227,9 @@ class _Inventory:
     def uses_in(self, computation: str) -> CollectiveUses:
         """Return the collectives that a single run of the computation `computation` runs.
 
-        The collectives of called computations are included. If nothing is known of the algorithm or
-        the source line of such a collective, they are those of the instruction that runs it. Raises
-        ProgramError if a collective runs over all ranks and their number is unknown.
+        The collectives of called computations are included. A collective in a called computation
+        whose algorithm or source line is unknown gets that of the calling instruction. Raises
+        ProgramError if a collective runs over all ranks and the number of ranks is unknown.
         """
         if computation not in self._uses_by_computation:
             instructions = self._computations.get(computation, ())
@@ -247,10 +250,10 @@ class _Inventory:
     def _collectives_run_by(
         self, computation: str, instruction: Instruction
     ) -> Iterable[CollectiveUse]:
-        """Return the collectives that a single run of an instruction in `computation` runs.
+        """Return the collectives that a single run of `instruction` in `computation` runs.
 
-        Of the collective that `instruction` itself is, neither the source line nor the algorithm
-        nor the number of hiding operations is filled in.
+        If `instruction` itself is a collective, the CollectiveUse lacks the source line, the
+        algorithm and the number of hiding operations. `uses_in` fills in these fields.
         """
         if instruction.collective:
             if is_continuation(instruction, self._texts[computation]):
@@ -265,7 +268,7 @@ class _Inventory:
             # most runs.
             return [replace(use, at_most=True) for use in merge_equal_uses(uses, max)]
         if instruction.op == "while" and uses:
-            turns = self._loop_counter.count_turns(computation, instruction)
+            turns = self._turn_counter.count_turns(computation, instruction)
             if turns is None:
                 return [replace(use, per_iteration=True) for use in uses]
             return [replace(use, times=use.times * turns) for use in uses if turns]
@@ -283,11 +286,11 @@ class _Inventory:
         return uses
 
     def _describe_collective(self, instruction: Instruction) -> CollectiveUse:
-        """Return the collective that an instruction runs or starts, counted as a single run.
+        """Return the collective that `instruction` runs or starts, with the number of runs 1.
 
-        Raises ProgramError if the collective runs over all ranks and their number is unknown.
+        Raises ProgramError if the collective runs over all ranks, whose number is unknown.
         """
-        ranks, groups, axes = find_groups(
+        ranks, groups, axes = describe_groups(
             instruction.text_without_quoted_parts, self._mesh, self._program_ranks
         )
         arrays = _arrays_in(instruction.shape)
@@ -318,11 +321,12 @@ class _Inventory:
     def _source_text(
         self, instructions: Mapping[str, Instruction], instruction: Instruction
     ) -> str:
-        """Return the source lines of the collectives of `instruction`, such as ``train.py:88``.
+        """Return the source lines of a collective instruction, such as ``a.py:8, a.py:9``.
 
-        If the compiler combined several collectives, each part of the result has the line of its
-        collective. Without any line, the lines of the nearest operands are returned, or else an
-        empty text. `instructions` has the instructions of the computation by name.
+        If the compiler combined several collectives into one instruction, the text has the lines of
+        all of them. If the instruction has no source line, the text has the lines of the nearest
+        operands that have one. If there are none either, the text is empty. `instructions` maps
+        names to the instructions of the computation.
         """
         names = [instruction.name]
         for user in instructions.values() if instruction.collective else ():
@@ -338,7 +342,7 @@ class _Inventory:
 
 
 def _arrays_in(shape: str) -> list[tuple[str, int]]:
-    """Return (dtype, number of bytes) of each array in the shape of an instruction's result."""
+    """Return (dtype, size in bytes) of each array in `shape`, the HLO text of a result's shape."""
     return [
         (
             f"{_DTYPES[kind]}{bits}_{variant}".rstrip("_"),

@@ -36,27 +36,33 @@ _UNCOUNTED_CALL_TARGETS_PATTERN = re.compile(
 _CHAIN_ID_PATTERN = re.compile(r'\bchain_id="(\d+)"')
 # A comment in a shape, such as /*index=5*/, is no index.
 _NUMBER_PATTERN = re.compile(r"(?<!\*)\b(?:index=|parameter\()(\d{1,9})\b")
-_STARTS, _ENDS = '"AsyncCollectiveStart"', '"AsyncCollectiveDone"'
+_START_MARK, _END_MARK = '"AsyncCollectiveStart"', '"AsyncCollectiveDone"'
 
 
 def is_continuation(instruction: Instruction, text: str) -> bool:
-    """Return whether a collective `instruction` continues a collective that another one starts.
+    """Return whether `instruction` continues a collective that another instruction starts.
 
-    `text` is the HLO of the computation that contains the instruction. A TPU runs an asynchronous
-    collective in several fusions. Each contains the collective, and the first also marks its start.
+    `instruction` is a collective, and `text` is the HLO of the computation that contains it. A TPU
+    runs an asynchronous collective in several fusions. Each of these fusions contains the
+    collective, but only the first fusion contains a mark of the start.
     """
-    return _STARTS not in text and _CHAIN_ID_PATTERN.search(instruction.text) is not None
+    return _START_MARK not in text and _CHAIN_ID_PATTERN.search(instruction.text) is not None
 
 
 def count_hiding_operations(
     instructions: Iterable[Instruction], texts: Mapping[str, str]
 ) -> Mapping[str, int]:
-    """Return how many operations of a computation run while each of its collectives is in progress.
+    """Count the operations that run while a collective of a computation is in progress.
 
-    `instructions` are those of the computation, and `texts` has the HLO of each computation. The
-    keys of the result are the names of the instructions that start the collectives. The end of a
-    collective names its start or its chain id. If no such end is in the computation, as for a
-    collective that a loop ends or carries on, the value is 1.
+    Args:
+        instructions: The instructions of the computation.
+        texts: Maps the names of all computations to their HLO.
+
+    Returns:
+        The number of operations between the start and the end of each asynchronous collective, by
+        the name of the instruction that starts the collective. The number is 1 if the computation
+        does not contain the end, for example because the collective ends in another turn of a loop.
+
     """
     hiding_counts: dict[str, int] = {}
     # The instruction that starts a collective, and the number of operations up to this instruction,
@@ -67,7 +73,7 @@ def count_hiding_operations(
         called = instruction.called_computations if instruction.op == "fusion" else ()
         text = "".join(texts.get(name, "") for name in called)
         chain_id = "".join(_CHAIN_ID_PATTERN.findall(text)[:1])
-        if _ENDS in text or instruction.op.endswith("-done"):
+        if _END_MARK in text or instruction.op.endswith("-done"):
             start = started.pop(chain_id or instruction.operands[0], None)
             if start is not None:
                 hiding_counts[start[0]] = operation_count - start[1]
@@ -76,7 +82,7 @@ def count_hiding_operations(
             or instruction.op.endswith(("-start", "-done", "-update"))
             or _UNCOUNTED_CALL_TARGETS_PATTERN.search(instruction.text)
         )
-        if _STARTS in text or instruction.op == "send" or instruction.op.endswith("-start"):
+        if _START_MARK in text or instruction.op == "send" or instruction.op.endswith("-start"):
             hiding_counts[instruction.name] = 1
             started[chain_id or instruction.name] = (instruction.name, operation_count)
     return hiding_counts
@@ -115,8 +121,8 @@ _FUNCTIONS_BY_OP: Mapping[str, Callable[..., Any]] = {
 }
 
 
-class LoopCounter:
-    """A counter of the turns that the loops of a program make, read from the program's HLO."""
+class TurnCounter:
+    """A counter of the turns that each loop in the program `module` makes."""
 
     def __init__(self, module: Module) -> None:
         # The result of a computation, which is marked with ROOT, also has the name ROOT.
@@ -132,8 +138,8 @@ class LoopCounter:
     def count_turns(self, computation: str, loop: Instruction) -> int | None:
         """Return the number of turns of `loop`; None if the number depends on data.
 
-        `loop` is the instruction in `computation` that runs the loop. If the compiler does not note
-        the number, the scalars that the condition needs are simulated.
+        `loop` is the instruction in `computation` that runs the loop. If the HLO of the instruction
+        does not state the number, the loop is simulated with the scalars that its condition needs.
         """
         count = _KNOWN_TURNS_PATTERN.search(loop.text)
         if count is not None:
@@ -156,12 +162,12 @@ class LoopCounter:
         return None
 
     def _evaluate(self, computation: str, name: str, parameter_of: Callable[[int], Any]) -> Any:
-        """Return the value of the instruction `name` in `computation`.
+        """Return the value of the instruction `name` in `computation`, an integer of 64 bits.
 
-        The value of a tuple is a function that returns an element by its index. Other values are
-        integers of 64 bits. `parameter_of` returns the value of a parameter of the computation by
-        its number. Raises LookupError or TypeError if the value depends on data or takes too many
-        steps.
+        For a tuple, the value is a function that returns an element by its index. `parameter_of`
+        returns the value of a parameter of the computation by the number of the parameter. Raises
+        LookupError or TypeError if the value depends on data, or if finding it takes more than
+        _MAX_EVALUATIONS steps.
         """
         if next(self._evaluation_numbers) > _MAX_EVALUATIONS:
             raise LookupError(name)

@@ -40,10 +40,10 @@ def compile_program(backend: JaxBackend, source: str) -> tuple[str, Mapping[str,
 def lower_program(source: str, devices: Sequence[Any]) -> Any:
     """Call a user's function with `devices`, and return the jax.stages.Lowered of its program.
 
-    The function returns the Lowered itself, or a jitted function with its arguments,
-    ``(jitted, arguments)``. `source` names the user's function, ``FILE.py:FUNCTION`` or
-    ``MODULE:FUNCTION``. Raises MeasuringError PROGRAM_ERROR if the function fails or returns
-    neither.
+    The user's function returns a Lowered, or a pair ``(jitted, arguments)`` of a jitted function
+    and its arguments. `source` names the user's function, as ``FILE.py:FUNCTION`` or
+    ``MODULE:FUNCTION``. Raises MeasuringError with the kind PROGRAM_ERROR if the function fails or
+    returns anything else.
     """
     try:
         program = _load_function(source)(list(devices))
@@ -65,10 +65,11 @@ def lower_program(source: str, devices: Sequence[Any]) -> Any:
 
 
 def _load_function(source: str) -> Any:
-    """Return the function that `source` names, ``FILE.py:FUNCTION`` or ``MODULE:FUNCTION``.
+    """Import the module in `source`, and return the function that `source` names.
 
-    The module is imported from the folder in which ``python FILE`` or ``python -m MODULE`` would
-    search. Python writes no ``__pycache__`` into the user's folders.
+    `source` has the form ``FILE.py:FUNCTION`` or ``MODULE:FUNCTION``. The module is imported from
+    the folder in which ``python FILE`` or ``python -m MODULE`` would search. Python writes no
+    ``__pycache__`` into the user's folders.
     """
     sys.dont_write_bytecode = True
     place, _, name = source.rpartition(":")
@@ -80,9 +81,9 @@ def _load_function(source: str) -> Any:
 
 
 def _user_code_line_text(error: BaseException) -> str:
-    """Return the innermost line of the user's own code in a traceback, such as `` (train.py:31)``.
+    """Return the innermost line of the user's code in a traceback, such as `` (train.py:31)``.
 
-    The text is empty if the error was raised outside the user's code.
+    The traceback is that of `error`. The text is empty if no line of the user's code is in it.
     """
     frames = reversed(traceback.extract_tb(error.__traceback__))
     user_frames = (f for f in frames if f.filename != __file__ and not is_in_library(f.filename))

@@ -27,16 +27,16 @@ CONSECUTIVE, STRIDED = "consecutive", "strided"
 
 
 class ProgramError(Exception):
-    """An error whose message says why the collectives of a program cannot be listed.
+    """The collectives of a program cannot be listed, for the reason in the message.
 
-    Possible reasons are a text that is not the complete optimized HLO of a program, and a number of
-    ranks that is wrong or unknown.
+    The text is not the complete optimized HLO of a program, or the number of ranks is wrong or
+    unknown.
     """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CollectiveUse:
-    """A collective that a step of a program runs, or several equal collectives.
+    """A collective that a step of a program runs, or several equal collectives together.
 
     Attributes:
         kind: The name of the collective in busbw, such as ``all_reduce``, or in XLA for a
@@ -46,16 +46,18 @@ class CollectiveUse:
         ranks: The number of ranks in each group; 0 if the groups cannot be read.
         groups: The number of groups that run the collective at the same time; 0 for a
             collective-permute that is not a ring in each group.
-        axes: The mesh axes along which the groups lie, such as ``data,model``. If no axes match,
-            CONSECUTIVE or STRIDED for groups with such ranks, and empty for other groups. Empty,
-            too, for a collective over all ranks of a program without a mesh.
+        axes: The mesh axes along which the groups lie, such as ``data,model``. If the groups do not
+            lie along mesh axes, CONSECUTIVE for groups of consecutive ranks, STRIDED for groups of
+            ranks at equal distances, and empty for other groups. Empty, too, for a collective over
+            all ranks of a program without a mesh.
         reduce_op: The reduction, such as ``sum``; empty if the collective does not reduce.
         times: How often a step runs the collective.
         hidden_by: The number of operations that run while the collective is in progress, and so
-            hide its time. Of several equal collectives the smallest number.
+            hide its time; 0 for a synchronous collective. For several equal collectives it is the
+            smallest of their numbers.
         algorithm: Maps the properties of the algorithm that the compiler publishes to their values.
-        at_most: Whether the collective is in a branch that may not be taken, so that `times` is an
-            upper bound.
+        at_most: Whether `times` is only an upper bound, because the collective is in a branch that
+            the program may skip.
         per_iteration: Whether the collective is in a loop whose number of turns depends on data.
             Then `times` counts the runs in a single turn.
         source: The innermost line of the user's own code, such as ``train.py:88``; empty if it is
@@ -109,7 +111,7 @@ class CollectiveUse:
 
     @property
     def times_text(self) -> str:
-        """How often the collective runs: ``24 per step``, or ``at most 4 per iteration``."""
+        """How often the collective runs, such as ``24 per step`` or ``at most 4 per iteration``."""
         most = "at most " if self.at_most else ""
         return f"{most}{self.times} per {'iteration' if self.per_iteration else 'step'}"
 
@@ -120,12 +122,12 @@ CollectiveUses: TypeAlias = "tuple[CollectiveUse, ...]"
 def merge_equal_uses(
     uses: Iterable[CollectiveUse], combine_times: Callable[[int, int], int] = operator.add
 ) -> CollectiveUses:
-    """Return the collectives, with equal collectives merged into a single CollectiveUse.
+    """Return the collectives `uses`, with equal collectives merged into a single CollectiveUse.
 
-    Collectives are equal if they differ at most in `times` and in a `hidden_by` above 0. So a
-    synchronous collective (`hidden_by` 0) is never merged with an asynchronous collective. The
-    merged collective has the smallest `hidden_by`, and the `times` that `combine_times` returns for
-    two equal collectives: their sum or, for the branches of a condition, their maximum.
+    Collectives are equal if only their `times` and `hidden_by` differ, and if they are all
+    synchronous (`hidden_by` is 0) or all asynchronous. The merged collective has the smallest
+    `hidden_by`. `combine_times` computes its `times` from the `times` of two equal collectives: by
+    default the sum or, for the branches of a condition, `max`.
     """
     merged: dict[CollectiveUse, CollectiveUse] = {}
     for use in uses:
@@ -146,7 +148,7 @@ class Difference:
             property.
         now: The text of the property in the new program; empty if the new program has no such
             property.
-        fails: Whether the case fails because of the difference.
+        fails: Whether the difference makes the case fail.
 
     """
 
@@ -167,8 +169,8 @@ class ProgramCollectives:
 
     Attributes:
         uses: The collectives, the largest payload first.
-        mesh: Maps the axis names of the program's mesh to their extents; empty if no mesh is known
-            along whose axes groups of ranks can lie.
+        mesh: Maps the axis names of the program's mesh to their extents; empty if the program has
+            no mesh, or a mesh that cannot be used to describe groups.
         arguments: Maps the names of the program's arguments, such as ``params['w1']``, to the bytes
             of a rank's array, in the order of the arguments. An argument without a name of its own
             has its number as the name, beginning with 0.
@@ -193,15 +195,14 @@ _UNREADABLE_GROUPS_PATTERN = re.compile(
 MAX_RANKS = 65_536
 
 
-def find_groups(
+def describe_groups(
     hlo_line: str, mesh: Mapping[str, int], program_ranks: int | None
 ) -> tuple[int, int, str]:
     """Return (ranks in a group, number of groups, mesh axes) of the collective in `hlo_line`.
 
-    The axes are names joined with commas, such as ``data,model``. If the groups lie along no mesh
-    axes, the text is CONSECUTIVE or STRIDED for groups with such ranks, and empty for other groups.
-    The number of groups is 0 for a collective-permute that is not a ring in each group. Both
-    numbers are 0 if the groups cannot be read.
+    The mesh axes are a text such as ``data,model``, as in CollectiveUse. The number of groups is 0
+    for a collective-permute that is not a ring in each group. Both numbers are 0 if the groups
+    cannot be read.
 
     Args:
         hlo_line: The HLO of the collective.
@@ -215,7 +216,7 @@ def find_groups(
     """
     pairs = source_target_pairs_of(hlo_line)
     if pairs is not None:
-        return _groups_of_pairs(pairs, mesh, program_ranks)
+        return _describe_groups_of_pairs(pairs, mesh, program_ranks)
     size = rank_groups_of_line(hlo_line)
     if size is not None:
         groups = replica_groups_of(hlo_line, size.ranks) if size.ranks <= MAX_RANKS else ()
@@ -230,17 +231,22 @@ def find_groups(
     return program_ranks, 1, ",".join(mesh)
 
 
-def _groups_of_pairs(
+def _describe_groups_of_pairs(
     pairs: Groups, mesh: Mapping[str, int], program_ranks: int | None
 ) -> tuple[int, int, str]:
     """Return (ranks in a group, number of groups, mesh axis) of a collective-permute.
 
-    `pairs` are the (sender, receiver) ranks. If all pairs send along a single axis of the program's
-    mesh, the groups are the lines of ranks along this axis. The number of groups is then 0 unless
-    the pairs are a ring in each group. If there is no such axis, the result is the number of ranks
-    in the pairs, 0, and an empty text.
+    If all pairs send along the same axis of the program's mesh, the groups are the lines of ranks
+    along this axis. But the number of groups is 0 if the pairs are not a ring in each group. If the
+    pairs send along no axis or several axes, the result is (number of ranks in `pairs`, 0, "").
+
+    Args:
+        pairs: The (sender, receiver) ranks.
+        mesh: Maps the axis names of the program's mesh to their extents.
+        program_ranks: The number of ranks of the program; None if the number is unknown.
+
     """
-    strides = _strides_along(mesh, pairs)
+    strides = _strides_by_axis(mesh, pairs)
     if len(strides) != 1:
         return len({rank for pair in pairs for rank in pair}), 0, ""
     ((axis, stride),) = strides.items()
@@ -251,26 +257,27 @@ def _groups_of_pairs(
 
 
 def _axes_text(groups: Groups, program_mesh: Mapping[str, int]) -> str:
-    """Return the mesh axes along which the groups lie, such as ``data,model``.
+    """Return the mesh axes along which the groups of ranks lie, such as ``data,model``.
 
-    If the groups lie along no mesh axes, return CONSECUTIVE or STRIDED for groups with such ranks,
-    and an empty text for other groups.
+    If the groups do not lie along mesh axes, return CONSECUTIVE for groups of consecutive ranks,
+    STRIDED for groups of ranks at equal distances, and an empty text for other groups.
+    `program_mesh` maps axis names to extents.
     """
     size = len(groups[0]) if groups else 0
     meshes = [program_mesh]
     if len(groups) > 1:
         meshes += [{"": len(groups), CONSECUTIVE: size}, {STRIDED: size, "": len(groups)}]
     for mesh in meshes:
-        axes = _strides_along(mesh, groups)
+        axes = _strides_by_axis(mesh, groups)
         if "" not in axes and math.prod(mesh[axis] for axis in axes) == size:
             return ",".join(axes)
     return ""
 
 
-def _strides_along(mesh: Mapping[str, int], groups: Groups) -> dict[str, int]:
-    """Return the strides of the mesh axes along which ranks of a group differ, by axis.
+def _strides_by_axis(mesh: Mapping[str, int], groups: Groups) -> dict[str, int]:
+    """Return the stride of each mesh axis along which the ranks of a group differ, by axis name.
 
-    The stride is the difference between the numbers of two ranks that are neighbors along the axis.
+    The stride of an axis is the difference between two ranks that are neighbours along the axis.
     `mesh` maps axis names to extents.
     """
     extents = [*mesh.values()]
@@ -299,10 +306,11 @@ _MAX_FRAMES = 1000
 
 
 class SourceLines:
-    """The lines in the user's source files from which the instructions of a program come.
+    """A finder of the line in the user's source files from which an HLO instruction comes.
 
-    `head` is the HLO before the first computation, which may have tables of files and stack frames.
-    Relative paths are shown as they are. Of absolute paths, the last folder and the file are shown.
+    `head` is the part of a program's HLO before the first computation. The head may contain tables
+    of files and stack frames. Relative paths are shown as they are. Absolute paths are shortened to
+    the last folder and the file.
     """
 
     def __init__(self, head: str) -> None:
@@ -322,10 +330,10 @@ class SourceLines:
         }
 
     def user_line_of(self, instruction_text: str) -> str:
-        """Return the source line of an instruction, such as ``train.py:88``.
+        """Return the user's source line from which an instruction comes, such as ``train.py:88``.
 
-        The line is the innermost line of the instruction's call stack that is not in a library;
-        empty without such a line. `instruction_text` is the HLO of the instruction.
+        The line is the innermost line of the instruction's call stack that is not in a library. If
+        there is no such line, the text is empty. `instruction_text` is the HLO of the instruction.
         """
         places = _SOURCE_LINE_PATTERN.findall(instruction_text)
         frame = int("".join(_STACK_FRAME_ID_PATTERN.findall(instruction_text)[:1]) or 0)

@@ -10,7 +10,7 @@ from typing import Any
 
 from busbw import wire
 from busbw.extensions.compiled.judge import CompileJob, CompilingSession, judge_programs
-from busbw.extensions.compiled.results import find_program, results_json
+from busbw.extensions.compiled.results import read_stored_program, results_json
 from busbw.extensions.compiled.worker import CompiledProgram, Compiler, CompileSpec
 from busbw.model.case import Case, CaseSpec, convert_to
 from busbw.model.launch import Failure
@@ -48,7 +48,7 @@ def compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
     ):
         spec = specs[place]
         job = CompileJob(case=wire.from_json(Case, case), key=wire.from_json(EnvironmentKey, key))
-        jobs[spec] = replace(job, baseline=find_program(root, job.key, job.case))
+        jobs[spec] = replace(job, baseline=read_stored_program(root, job.key, job.case))
         kinds: dict[str, Any] = {"Compiled": CompiledProgram, "Failure": Failure}
         results[spec] = wire.from_json(kinds[kind], answer)
     programs = CompilingSession(

@@ -26,7 +26,7 @@ def test_a_recorded_baseline_file_is_unchanged_after_it_is_read_and_written(
     if Path(path).parts[0] == results.BASELINE_FOLDER:
         kind, name = results.CompiledBaselineFile, "busbw compiled baselines"
         stored, (case, *_) = document.read_stored_file(file, kind, name)
-        programs = results.read_programs(file, stored.environment, case)
+        programs = results.read_stored_programs(file, stored.environment, case)
         assert results.baseline_file_text(stored.environment, programs) == text
     else:
         assert document.baselines_text(document.read_baselines(file)) == text

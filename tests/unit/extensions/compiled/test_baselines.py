@@ -41,7 +41,7 @@ def test_saving_a_compiled_program_leaves_programs_of_other_payloads_unchanged(
     compiled(tmp_path, made.compiled(), date="2026-11-20")
     (change,) = compiled(tmp_path, made.compiled(algorithm={}), date="2026-11-21")
     assert change[2:4] == ("colors 2, strategy Ring", "not published")
-    other = results.find_program(tmp_path, CHIPS, SECOND)
+    other = results.read_stored_program(tmp_path, CHIPS, SECOND)
     assert other is not None and other.date == "2026-11-20"
 
 
@@ -74,7 +74,7 @@ def test_a_damaged_file_of_compiled_baselines_is_an_error_that_names_the_place(
     change(document)
     path.write_text(json.dumps(document))
     with pytest.raises(BaselineError) as error:
-        results.find_program(tmp_path, CHIPS, PROGRAM)
+        results.read_stored_program(tmp_path, CHIPS, PROGRAM)
     assert message in str(error.value)
     with pytest.raises(BaselineError):
         compiled(tmp_path, made.compiled(algorithm={}), date="2026-11-21")

@@ -53,7 +53,7 @@ for name in asked["topologies"]:
                 protocol="device/chain2",
             )
             try:
-                text = compiler.lower_case(case, topology).compile().text
+                text = compiler.lower_program_of_case(case, topology).compile().text
             except MeasuringError as error:
                 text = ""
             say([name, collective, size, text])

@@ -45,8 +45,8 @@ class Counting:
     def describe_compiler(self, topology: Topology) -> Compiler:
         return worker_fake.describe_compiler(topology)
 
-    def lower_case(self, case: Case, topology: Topology) -> LoweredProgram:
-        lowered = worker_fake.lower_case(case, topology)
+    def lower_program_of_case(self, case: Case, topology: Topology) -> LoweredProgram:
+        lowered = worker_fake.lower_program_of_case(case, topology)
 
         def compiled() -> OptimizedProgram:
             self.compiled += 1

@@ -11,7 +11,7 @@ from busbw.extensions.program.report import (
     argument_differences,
     collective_differences,
     collectives_table,
-    traffic_bytes,
+    sent_bytes_per_step,
 )
 from busbw.extensions.program.worker import collectives_in_hlo
 from busbw.extensions.program.worker_values import CollectiveUse
@@ -164,7 +164,7 @@ GRADIENTS = CollectiveUse(
 def test_the_traffic_of_a_collective_is_the_number_of_bytes_that_a_ring_sends(
     changed: dict[str, object], traffic: float | None
 ) -> None:
-    assert traffic_bytes(replace(GRADIENTS, **changed)) == traffic  # type: ignore[arg-type]
+    assert sent_bytes_per_step(replace(GRADIENTS, **changed)) == traffic  # type: ignore[arg-type]
 
 
 def test_the_note_below_the_table_of_collectives_counts_no_bytes_of_groups_of_one_rank() -> None:

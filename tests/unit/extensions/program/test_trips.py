@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from busbw.extensions.program.worker_flow import LoopCounter
+from busbw.extensions.program.worker_flow import TurnCounter
 from busbw.worker.backends import hlo
 
 # Counter, limit and step are the arguments; `more` stands in the condition.
@@ -128,4 +128,4 @@ def test_the_number_of_turns_of_a_loop_is_computed_from_its_counter_and_its_cond
 ) -> None:
     module = hlo.read_module(text)
     (loop,) = (line for line in module.computations[module.entry] if line.op == "while")
-    assert LoopCounter(module).count_turns(module.entry, loop) == turns
+    assert TurnCounter(module).count_turns(module.entry, loop) == turns
