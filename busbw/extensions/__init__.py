@@ -49,27 +49,31 @@ from busbw import wire
 
 
 def load_functions(name: str, table: str = "HOOKS") -> list[Callable[..., Any]]:
-    """Return the functions that extensions declare by `name` in their tables `table`.
+    """Import and return the functions that extensions declare with the key `name`.
 
-    Extensions are in alphabetical order. The list is empty if no extension declares the name.
+    `table` names the tables that are searched, such as ``HOOKS``. The functions are in the
+    alphabetical order of their extensions. The list is empty if no extension declares the name.
     """
     return [pkgutil.resolve_name(path) for key, path in _declarations(table) if key == name]
 
 
 def load_table(table: str, name: str = "") -> dict[str, Any]:
-    """Return the values that extensions declare in their tables `table`, by name.
+    """Import and return the values that all extensions declare in a kind of table, by name.
 
-    If `name` is not empty, only the value of this name is loaded and returned.
+    `table` is the name of the table in each extension, such as ``COMMANDS``. If `name` is not
+    empty, only the value of this name is imported and returned.
     """
     paths = {key: path for key, path in _declarations(table) if name in ("", key)}
     return {key: pkgutil.resolve_name(path) for key, path in paths.items()}
 
 
 def with_declared_types(values: Mapping[str, object], location: str) -> Mapping[str, object]:
-    """Convert extra values, by name, from data of JSON to the types that the tables VALUES declare.
+    """Return extra values, converted from parsed JSON to the types that extensions declare.
 
-    A value that no installed extension declares stays plain data. Raises WireError, whose message
-    begins with `location`, if a value does not have the declared type.
+    `values` maps the names of extra values to parsed JSON. The tables VALUES of extensions declare
+    the types. A value whose type no installed extension declares stays parsed JSON. Raises
+    WireError if a value does not have the declared type. The message begins with `location`, the
+    place of the values in their document.
     """
     return {
         name: wire.from_json(_type_of_extra_value(name), value, f"{location}.{name}")
@@ -79,12 +83,15 @@ def with_declared_types(values: Mapping[str, object], location: str) -> Mapping[
 
 @functools.cache
 def _type_of_extra_value(name: str) -> Any:
-    """Return the type that a table VALUES declares for an extra value; `object` without a type."""
+    """Return the type that a table VALUES declares for an extra value; else the type `object`."""
     return load_table("VALUES", name).get(name, object)
 
 
 def declared_names(table: str) -> list[str]:
-    """Return the names that extensions declare in their tables `table`, without loading values."""
+    """Return the names that all extensions declare in a kind of table, without importing values.
+
+    `table` is the name of the table in each extension, such as ``COMMANDS``.
+    """
     return [key for key, _ in _declarations(table)]
 
 
@@ -92,8 +99,8 @@ def _declarations(table: str) -> Iterator[tuple[str, str]]:
     """Yield the name and the path of each value that extensions declare in a kind of table.
 
     `table` is the name of the table in each extension, such as ``COMMANDS``. A path is a text such
-    as ``busbw.extensions.soak.mode:value``. An extension is left out if another extension, which
-    its NEEDS names, is missing.
+    as ``busbw.extensions.soak.mode:value``. An extension is left out if its NEEDS names an
+    extension that is missing.
     """
     present = {extension.name for extension in pkgutil.iter_modules(__path__)}
     for extension in sorted(present):
