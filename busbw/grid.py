@@ -248,7 +248,7 @@ def _reachable_devices(
 
 
 def resolve_case(spec: CaseSpec, measured_devices: MeasuredDevices) -> tuple[Case, EnvironmentKey]:
-    """Return the Case of `spec` on these devices, and the environment key of the Case.
+    """Return the Case of `spec` on the session's devices, and the environment key of the Case.
 
     Raises GridError if the framework of `spec` does not reach these devices, or if the case is
     impossible on these devices.
@@ -267,7 +267,7 @@ def resolve_case(spec: CaseSpec, measured_devices: MeasuredDevices) -> tuple[Cas
 def resolve_case_without_hosts(
     spec: CaseSpec, measured_devices: MeasuredDevices
 ) -> tuple[Case, EnvironmentKey]:
-    """Return the Case of `spec` on these devices, and the environment key of the Case.
+    """Return the Case of `spec` on the session's devices, and the environment key of the Case.
 
     Raises GridError if the mesh, the strategy, the clock or the payload is impossible on these
     devices. Unlike `resolve_case`, this function does not check whether the mesh fits the hosts.

@@ -316,7 +316,7 @@ def merge_replies(answers: Sequence[Any], launch: LaunchId) -> Any:
 
 
 def _merge_runs(runs: Sequence[Run], launch: LaunchId) -> Run | Failure:
-    """Merge the Runs of all processes of a group into a Run; return a Failure if Runs contradict.
+    """Merge the Runs of all processes of a group; return a Failure if Runs contradict each other.
 
     Runs contradict each other if a field in `_EQUAL_FIELDS`, such as the samples or the proof,
     differs. The merged Run has the largest time of compiling, the largest amounts of memory, and
