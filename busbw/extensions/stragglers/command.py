@@ -26,7 +26,7 @@ from busbw.cli import (
 from busbw.driver.bundle import Bundle
 from busbw.driver.local import lock_this_machine
 from busbw.driver.transport import HostError
-from busbw.extensions.stragglers.groups import GroupMeasurer, Liveness, make_measurer
+from busbw.extensions.stragglers.groups import GroupMeasurer, RoundMeasurer, make_group_measurer
 from busbw.extensions.stragglers.result import (
     CHIPS_FALSE_ALARM_RISK,
     SearchResult,
@@ -62,7 +62,7 @@ _SESSION_OPTIONS = (
 
 
 def add_to(commands: Subparsers) -> None:
-    """Add the subcommand and its options to `commands`."""
+    """Add the subcommand `find-slow` and its options to `commands`."""
     parser = add_command(
         commands,
         "find-slow",
@@ -106,12 +106,20 @@ def add_to(commands: Subparsers) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run ``busbw find-slow``: search for slow hosts, links and chips; return the exit code.
+    """Search for slow hosts, links and chips, print the result, and return the exit code.
 
-    The result is printed. If requested, it is also written as JSON to `options.results`, and the
-    list of good hosts to `options.write_good`. The exit code is 1 if a host, link or chip is slow
-    or unreachable, or if the search is undecided or incomplete. Raises UsageError for wrong
-    options, CommandError if the hosts cannot be measured, and OSError if a file cannot be written.
+    If requested, the result is also written as JSON to the file `options.results`, and the names of
+    the good hosts to the file `options.write_good`.
+
+    Returns:
+        The exit code 0 if all hosts, links and chips are healthy. The exit code 1 if any is slow or
+        unreachable, or if the search is undecided or incomplete.
+
+    Raises:
+        UsageError: The options are wrong.
+        CommandError: The hosts cannot be measured.
+        OSError: A file cannot be written.
+
     """
     check_output_file(
         "--results",
@@ -147,10 +155,13 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _search_hosts_and_chips(options: argparse.Namespace) -> SearchResult:
-    """Measure the hosts that the options name, and return the slow hosts, links and chips.
+    """Measure the hosts that the options name, and return the result of the search.
 
-    Raises UsageError without hosts or with too few hosts, ValueError for other wrong options, and
-    HostError if the hosts cannot be measured.
+    Raises:
+        UsageError: The options name no hosts, or too few.
+        ValueError: The options are wrong in another way.
+        HostError: The hosts cannot be measured.
+
     """
     hosts = hosts_of(vars(options))
     is_slice = options.device is DeviceClass.TPU
@@ -166,43 +177,46 @@ def _search_hosts_and_chips(options: argparse.Namespace) -> SearchResult:
         stack.enter_context(lock_this_machine(options.device_wait, print_progress))
         transport.connect_hosts(options.device_wait)
         transport.lock(options.device_wait, print_progress)
-        groups = make_measurer(options, transport)
+        group_measurer = make_group_measurer(options, transport)
         min_loss = options.least - 1
-        liveness = Liveness(transport.names, groups.measure_groups)
+        round_measurer = RoundMeasurer(transport.names, group_measurer.measure_groups)
         result = SearchResult(hosts=tuple(transport.names))
-        if groups.worker_spec.device != DeviceClass.TPU.value:
+        if group_measurer.worker_spec.device != DeviceClass.TPU.value:
             in_pairs = options.pairs or len(transport.names) <= MAX_HOSTS_IN_PAIRS
-            result = HostSearch(liveness, min_loss, in_pairs).run()
+            result = HostSearch(round_measurer, min_loss, in_pairs).run()
             links = dict.fromkeys(slow.hosts for slow in result.slow if len(slow.hosts) == 2)
-            measured = {" - ".join(link): groups.measure_directions(link) for link in links}
+            measured = {" - ".join(link): group_measurer.measure_directions(link) for link in links}
             directions = {link: times_s for link, times_s in measured.items() if times_s}
             result = replace(result, directions=directions)
-        return _add_confirmed_slow_chips(result, groups, liveness.reachable, min_loss)
+        return _add_deviating_chips(
+            result, group_measurer, round_measurer.reachable_hosts, min_loss
+        )
 
 
-def _add_confirmed_slow_chips(
-    result: SearchResult, groups: GroupMeasurer, hosts: Sequence[str], min_loss: float
+def _add_deviating_chips(
+    result: SearchResult, group_measurer: GroupMeasurer, hosts: Sequence[str], min_loss: float
 ) -> SearchResult:
-    """Return `result` with the chips and their links that are slow or fast in two launches.
+    """Measure the chips of all hosts, and return `result` with the slow and fast chips and links.
 
-    A chip can be slow in a single launch by chance, so a second launch follows if the first launch
-    shows a slow or fast chip.
+    The links are those between chips. A chip can be slow in a single launch by chance. So if a
+    launch shows a slow or fast chip, a second launch follows, and only chips and links that deviate
+    in both launches are added.
 
     Args:
-        result: The result of the search for slow hosts and links between hosts.
-        groups: The GroupMeasurer of that search.
+        result: The result of the search for slow hosts and slow links between hosts.
+        group_measurer: The GroupMeasurer of that search.
         hosts: The names of the reachable hosts, whose chips are measured.
         min_loss: The smallest loss that counts as slow; 0.05 is 5 %.
 
     Raises:
-        HostError: No chip can be measured, and `result` has no times of hosts. A TPU slice
-            has no such times, because its hosts are not measured in pairs.
+        HostError: Neither chips nor pairs of hosts have times. The hosts of a TPU slice are not
+            measured in pairs, so that a slice whose chips cannot be measured has no times.
 
     """
-    chips, reason = groups.measure_chips(hosts)
+    chips, reason = group_measurer.measure_chips(hosts)
     deviating, losses = find_deviating_chips(chips, hosts, min_loss, CHIPS_FALSE_ALARM_RISK)
     if deviating:
-        chips, reason = groups.measure_chips(hosts)
+        chips, reason = group_measurer.measure_chips(hosts)
         again, _ = find_deviating_chips(chips, hosts, min_loss, CHIPS_FALSE_ALARM_RISK)
         names = {(chip.name, chip.quantity, chip.ratio > 1) for chip in again}
         deviating = [c for c in deviating if (c.name, c.quantity, c.ratio > 1) in names]
@@ -212,7 +226,7 @@ def _add_confirmed_slow_chips(
     lost = [host for host in hosts if re.match(rf"worker \d+ on {re.escape(host)}: ", reason)]
     return replace(
         result,
-        rounds=groups.rounds,
+        rounds=group_measurer.round_count,
         slow=(*result.slow, *(chip for chip in deviating if chip.ratio > 1)),
         fast=(*result.fast, *(chip for chip in deviating if chip.ratio < 1)),
         unreachable=(

@@ -1,8 +1,8 @@
 """Measure groups of hosts at the same time, and find the hosts that do not answer.
 
-If a pair has no time, one or both of its hosts do not answer. So each of the two hosts is measured
-again with hosts that answer. A host is unreachable after the host has failed with several
-answering hosts.
+If the measurement of a pair fails, one or both of its hosts do not answer. To tell which, each of
+the two hosts is measured again, with other hosts that answer. A host that fails with several
+answering hosts is unreachable.
 """
 
 from __future__ import annotations
@@ -59,15 +59,15 @@ _GROUP_SIZE, _MIN_GROUPS = 16, 8
 
 @dataclass(kw_only=True)
 class GroupMeasurer:
-    """A measurer of groups of hosts, which measures each group in a launch of its own.
+    """The object that measures groups of hosts, each group in a launch of its own.
 
     Attributes:
         transport: The transport that starts workers on the hosts.
-        worker_spec: How the workers of a single host are started, except that `worker_spec.ranks`
-            is the number of ranks of each process; None for the default of the device.
-        specs: The cases to measure with each group, by quantity.
-        plan: How long to measure a case, and the timeout of a case and of the start.
-        rounds: The number of rounds that have been launched so far.
+        worker_spec: How the workers of a single host are started. Here `worker_spec.ranks` is the
+            number of ranks of each process, or None for the default of the device.
+        specs: The case to measure for each quantity, such as ``all-reduce 16M``.
+        plan: How long to measure a case, and the timeouts for the start and for each case.
+        round_count: The number of rounds that have been launched so far.
 
     """
 
@@ -75,25 +75,30 @@ class GroupMeasurer:
     worker_spec: WorkerSpec
     specs: Mapping[str, CaseSpec]
     plan: MeasurementPlan
-    rounds: int = 0
+    round_count: int = 0
 
     def measure_groups(self, groups: Round) -> Sequence[TimesByQuantity | str]:
         """Measure all `groups` at the same time, and return an answer for each group, in order.
 
-        An answer is the seconds of the group by quantity, or the reason why the group has no times.
+        The answer of a group is its time in seconds for each quantity. If the measurement of the
+        group fails, its answer is the reason, as text.
         """
         return self._launch_groups(groups, [*self.specs], self._measure_case)
 
     def measure_chips(self, hosts: Sequence[str]) -> tuple[Sequence[ChipTimes], str]:
         """Time the chips of `hosts`, and the links between chips, in a single launch.
 
-        Returns the times of each process, and the reason why there are no times; either is empty. A
-        link carries the largest payload of `specs`.
+        Each link carries the largest payload of the cases in `specs`.
+
+        Returns:
+            The times of each process, and a reason. If the chips were timed, the reason is empty.
+            Otherwise there are no times, and the reason says why.
+
         """
         name = f"chips_{self.worker_spec.framework}"
         if name not in WORKER_OPERATIONS:
             return (), CHIPS_NOT_SUPPORTED
-        (answer,) = self._launch_groups((tuple(hosts),), [name], self._measure_chips)
+        (answer,) = self._launch_groups((tuple(hosts),), [name], self._request_chip_times)
         return ((), answer) if isinstance(answer, str) else (answer[name], "")
 
     def measure_directions(self, link: HostGroup) -> dict[str, float]:
@@ -105,7 +110,7 @@ class GroupMeasurer:
         name = f"directions_{self.worker_spec.framework}"
         if name not in WORKER_OPERATIONS:
             return {}
-        (answer,) = self._launch_groups((link,), [name], self._measure_chips)
+        (answer,) = self._launch_groups((link,), [name], self._request_chip_times)
         if isinstance(answer, str):
             return {}
         # The receiver needs longer than the sender.
@@ -115,43 +120,61 @@ class GroupMeasurer:
         }
 
     def _launch_groups(
-        self, groups: Round, steps: Sequence[str], run_step: RunStep
+        self, groups: Round, step_names: Sequence[str], run_step: RunStep
     ) -> list[dict[str, Any] | str]:
-        """Launch all groups at the same time; return their answers, in the order of `groups`.
+        """Launch workers for all groups at the same time, and run the same steps in each group.
 
-        An answer is the results of `run_step` by the names in `steps`, or the reason why a step
-        failed. Each step runs in all groups at once, and begins when the previous step has ended in
-        all groups. The workers have ended when this function returns.
+        Each step runs in all groups at once, and begins when the previous step has ended in all
+        groups. The workers have ended when this function returns.
+
+        Args:
+            groups: The groups, which have no common host.
+            step_names: The names of the steps, in the order in which they run.
+            run_step: The function that runs a step in a group, and returns its result.
+
+        Returns:
+            An answer for each group, in the order of `groups`. It maps the name of each step to the
+            result of the step. If a step fails, it is the reason, as text.
+
         """
-        self.rounds += 1
-        print_progress(f"round {self.rounds}: {plural(len(groups), 'group')} of hosts")
+        self.round_count += 1
+        print_progress(f"round {self.round_count}: {plural(len(groups), 'group')} of hosts")
         with ExitStack() as stack:
             indexes = [list(map(self.transport.names.index, group)) for group in groups]
             executors = [
                 stack.enter_context(Executor(self.transport.for_hosts(hosts))) for hosts in indexes
             ]
             launches = [
-                self._launch(*launch, steps, run_step) for launch in zip(executors, indexes)
+                self._run_launch(*launch, step_names, run_step)
+                for launch in zip(executors, indexes)
             ]
             threads = stack.enter_context(ThreadPoolExecutor(len(groups)))
             # Ctrl-C ends the threads, which wait for workers, by killing the workers first.
             for executor in executors:
                 stack.callback(executor.stop)
-            for _ in ("start", *steps, "close"):
+            for _ in ("start", *step_names, "close"):
                 answers = list(threads.map(next, launches))
             return answers
 
-    def _launch(
+    def _run_launch(
         self,
         executor: Executor,
         host_indexes: Sequence[int],
-        steps: Sequence[str],
+        step_names: Sequence[str],
         run_step: RunStep,
     ) -> Iterator[dict[str, Any] | str]:
-        """Start workers, run the `steps` and end the workers; yield the answer after each step.
+        """Start the workers of a group, run the steps, and end the workers.
 
-        The answer is the results so far, by the name of the step. If the launch fails, the answer
-        is the reason, after each of the remaining steps, too.
+        The generator stops after the start, after each step, and after the end of the workers. Each
+        time it yields the results so far, by the name of the step. Once a part of the launch has
+        failed, it yields the reason, as text, as often as it is asked.
+
+        Args:
+            executor: The Executor that starts the workers.
+            host_indexes: The indexes of the hosts of the group in `transport.names`.
+            step_names: The names of the steps, in the order in which they run.
+            run_step: The function that runs a step, and returns its result.
+
         """
         count = self.worker_spec.cluster.processes * len(host_indexes)
         worker_spec = replace(
@@ -159,7 +182,7 @@ class GroupMeasurer:
             cluster=ProcessGroup(processes=count),
             ranks=self.worker_spec.ranks and self.worker_spec.ranks * count,
         )
-        launch = LaunchId(name=f"slow-{self.rounds}-{host_indexes[0]}")
+        launch = LaunchId(name=f"slow-{self.round_count}-{host_indexes[0]}")
         results: dict[str, Any] = {}
         try:
             workers = executor.start_group(worker_spec, launch)
@@ -173,7 +196,7 @@ class GroupMeasurer:
                 named_frameworks=[worker_spec.framework],
             )
             yield results
-            for name in steps:
+            for name in step_names:
                 results[name] = run_step(name, workers, devices)
                 yield results
             executor.close_group(workers)
@@ -182,31 +205,54 @@ class GroupMeasurer:
             yield from repeat(str(error))
 
     def _measure_case(self, quantity: str, workers: Group, devices: grid.MeasuredDevices) -> float:
-        """Measure the case of `quantity` on `devices`; return the seconds, or raise HostError."""
+        """Measure the case of a quantity in a launch, and return its time in seconds.
+
+        Args:
+            quantity: The quantity, a key of `specs`.
+            workers: The worker processes of the launch.
+            devices: The devices of these workers.
+
+        Raises:
+            HostError: The workers fail, or do not answer.
+
+        """
         case, key = grid.resolve_case(self.specs[quantity], devices)
         values = {"case": case, "plan": self.plan, "key": key, "injection": None, "pace": None}
         request = Request("measure", Run, values)
         answer = workers.ask(request, self.plan.timeout_s, f"measuring {quantity}")
         return launch_time_s(_raise_failure(answer))
 
-    def _measure_chips(self, name: str, workers: Group, _: grid.MeasuredDevices) -> list[ChipTimes]:
-        """Send the request `name` to all processes; return the replies.
+    def _request_chip_times(
+        self, operation: str, workers: Group, _: grid.MeasuredDevices
+    ) -> list[ChipTimes]:
+        """Ask all worker processes for the times of their chips, and return their replies.
 
-        Raises HostError for a failure.
+        `operation` is the name of the request, such as ``chips_jax``. Raises HostError if a process
+        fails or does not answer.
         """
         payload_bytes = max(spec.payload_bytes for spec in self.specs.values())
-        request = Request(name, ChipTimes, {"rounds": _CHIP_ROUNDS, "payload_bytes": payload_bytes})
+        request = Request(
+            operation, ChipTimes, {"rounds": _CHIP_ROUNDS, "payload_bytes": payload_bytes}
+        )
         timeout_s = _ALL_HOSTS_TIMEOUT_FACTOR * self.plan.timeout_s
         replies = _raise_failure(workers.ask_each(request, timeout_s, "measuring chips"))
         return list(map(_raise_failure, replies))
 
 
-def make_measurer(options: argparse.Namespace, transport: HostsTransport) -> GroupMeasurer:
-    """Return the GroupMeasurer of the hosts, which measures all-reduce and permute by payload.
+def make_group_measurer(options: argparse.Namespace, transport: HostsTransport) -> GroupMeasurer:
+    """Return a GroupMeasurer that measures all-reduce and permute of each requested payload.
 
-    A framework without permutes measures only all-reduce. If `options` request no device, the best
-    device that all hosts have together is used. Raises HostError if a host does not tell its
-    devices, or if devices of hosts differ, and GridError if no device can be used.
+    If the framework has no permute, only all-reduce is measured. If `options` name no device, all
+    hosts are asked for their devices, and the best device that all of them have is used.
+
+    Args:
+        options: The options of `busbw find-slow`.
+        transport: The transport that starts workers on the hosts.
+
+    Raises:
+        HostError: A host does not tell its devices, or the hosts have different devices.
+        GridError: No device can be used.
+
     """
     framework = FRAMEWORKS[options.framework]
     worker_spec = WorkerSpec(
@@ -244,32 +290,32 @@ def make_measurer(options: argparse.Namespace, transport: HostsTransport) -> Gro
 
 
 def _raise_failure(answer: T | Failure) -> T:
-    """Return the `answer` of workers; raise HostError if the answer is a Failure."""
+    """Return the `answer` of workers, or raise HostError if the answer is a Failure."""
     if isinstance(answer, Failure):
         raise HostError(answer.message)
     return answer
 
 
 @dataclass
-class Liveness:
-    """The record of which hosts answer, kept up to date while rounds of groups are measured.
+class RoundMeasurer:
+    """The object that measures rounds of groups, and records which hosts do not answer.
 
     Attributes:
         hosts: The names of all hosts.
-        measure_groups: The function that measures a round. For each group of the round it returns
-            the times, or the reason why the group has no times.
-        rng: The source of the random order in which hosts are measured.
-        unreachable: The hosts that are not measured any more.
-        reasons: Maps each group without a time, and each of its hosts, to the reason of its last
-            failure.
+        measure_groups: The function that measures a round. It returns an answer for each group of
+            the round: the times of the group or, if the measurement fails, the reason.
+        rng: The random numbers that choose in which order hosts are measured.
+        unreachable_hosts: The hosts that are not measured any more, because they did not answer.
+        failure_reasons: The reason of the last failure of each group that failed, and of each of
+            its hosts. The key of a host is a tuple with the host alone, ``(host,)``.
 
     """
 
     hosts: Sequence[str]
     measure_groups: Callable[[Round], Sequence[TimesByQuantity | str]]
     rng: random.Random = field(default_factory=lambda: random.Random(0))
-    unreachable: set[str] = field(default_factory=set)
-    reasons: dict[HostGroup, str] = field(default_factory=dict)
+    unreachable_hosts: set[str] = field(default_factory=set)
+    failure_reasons: dict[HostGroup, str] = field(default_factory=dict)
     # Maps each host that is still measured to the partners with which the host has failed since it
     # last answered. A host that failed in a larger group, where another host may not have answered,
     # is mapped to itself. So the set of a host is empty if the host answers.
@@ -277,23 +323,23 @@ class Liveness:
     _silent_round_count: int = 0
 
     @property
-    def reachable(self) -> list[str]:
-        """The names of the hosts that are still measured, in the order of `hosts`."""
-        return [host for host in self.hosts if host not in self.unreachable]
+    def reachable_hosts(self) -> list[str]:
+        """The hosts that are still measured, in the order of `hosts`."""
+        return [host for host in self.hosts if host not in self.unreachable_hosts]
 
     def measure_round(self, groups: Iterable[HostGroup]) -> dict[HostGroup, TimesByQuantity]:
-        """Measure a round, and return the times of the groups that answer.
+        """Measure a round, and return the times of each group that answers.
 
-        Unreachable hosts are left out of their groups, and a group with fewer than two reachable
-        hosts is not measured. Hosts that do not answer are then measured with answering hosts,
-        until each host either answers or is unreachable. Raises HostError after several
-        successive rounds without an answer.
+        Unreachable hosts are left out of their groups. A group with fewer than two reachable hosts
+        is not measured. If hosts do not answer, they are measured again, in pairs with answering
+        hosts, until each host has either answered or become unreachable. Raises HostError if no
+        host has answered in several successive rounds.
         """
-        reachable = [tuple(h for h in group if h not in self.unreachable) for group in groups]
-        times = self._measure_groups([group for group in reachable if len(group) > 1])
+        reachable = [tuple(h for h in group if h not in self.unreachable_hosts) for group in groups]
+        times = self._measure_and_record([group for group in reachable if len(group) > 1])
         self._silent_round_count = 0 if self._answering_hosts else self._silent_round_count + 1
         if self._silent_round_count >= _MAX_SILENT_ROUNDS:
-            raise HostError(next(iter(self.reasons.values())))
+            raise HostError(next(iter(self.failure_reasons.values())))
         while any(self._failed_partners.values()) and self._answering_hosts:
             self._measure_silent_hosts()
         return times
@@ -303,15 +349,15 @@ class Liveness:
         """The hosts that answered when they were last measured."""
         return {host for host, failed in self._failed_partners.items() if not failed}
 
-    def _measure_groups(self, groups: Sequence[HostGroup]) -> dict[HostGroup, TimesByQuantity]:
-        """Measure groups, and return the times of the groups that answer.
+    def _measure_and_record(self, groups: Sequence[HostGroup]) -> dict[HostGroup, TimesByQuantity]:
+        """Measure groups, record which hosts answer, and return the times of answering groups.
 
-        Also record which hosts answer, and the reasons of groups and hosts that do not.
+        If a group does not answer, the reason is recorded for the group and for each of its hosts.
         """
         times: dict[HostGroup, TimesByQuantity] = {}
         for group, answer in zip(groups, self.measure_groups(tuple(groups)) if groups else ()):
             if isinstance(answer, str):
-                self.reasons |= dict.fromkeys([group, *((host,) for host in group)], answer)
+                self.failure_reasons |= dict.fromkeys([group, *((host,) for host in group)], answer)
                 for host in group:
                     failed = group if len(group) == 2 else (host,)
                     self._failed_partners.setdefault(host, set()).update(failed)
@@ -321,11 +367,11 @@ class Liveness:
         return times
 
     def _measure_silent_hosts(self) -> None:
-        """Pair each silent host with an answering host, a new partner, and measure these pairs.
+        """Measure each silent host in a pair with an answering host that is new to it.
 
-        A silent host did not answer when it was last measured. A host that is still silent becomes
-        unreachable if the host has failed with several answering partners, or if no new partner is
-        left for any host.
+        A host is silent if it did not answer when it was last measured. A host that stays silent
+        becomes unreachable when it has failed with several answering hosts. If no silent host gets
+        a new partner, all silent hosts become unreachable.
         """
         partners = sorted(self._answering_hosts)
         self.rng.shuffle(partners)
@@ -335,24 +381,24 @@ class Liveness:
             if partner is not None:
                 partners.remove(partner)
                 pairs.append(sorted_pair(host, partner))
-        self._measure_groups(pairs)
+        self._measure_and_record(pairs)
         answering = self._answering_hosts
         for host, failed in list(self._failed_partners.items()):
             if failed and (len(failed & answering) >= _MIN_FAILED_PARTNERS or not pairs):
                 del self._failed_partners[host]
-                self.unreachable.add(host)
+                self.unreachable_hosts.add(host)
 
 
 def sorted_pair(first: str, second: str) -> HostGroup:
-    """Return the group of two hosts, whose names are sorted."""
+    """Return the group of two hosts, with their names in alphabetical order."""
     return (min(first, second), max(first, second))
 
 
 def rounds_of_pairs(hosts: Sequence[str]) -> list[Round]:
-    """Return rounds in which every two hosts are measured together once.
+    """Return rounds of pairs, such that every two hosts are a pair in a single round.
 
-    An even number n of hosts needs n - 1 rounds, and an odd number n needs n rounds, in each of
-    which a host has no partner (the circle method, which colors the edges of a complete graph).
+    An even number n of hosts needs n - 1 rounds. An odd number n needs n rounds, and in each round
+    another host has no partner. The rounds are those of a round-robin tournament (circle method).
     """
     # The empty name stands for no host.
     circle = [*hosts, *([""] if len(hosts) % 2 else [])]
@@ -365,10 +411,10 @@ def rounds_of_pairs(hosts: Sequence[str]) -> list[Round]:
 
 
 def rounds_of_groups(hosts: Sequence[str], rng: random.Random) -> list[Round]:
-    """Return rounds that divide all hosts at random into groups of about the same size.
+    """Return rounds, each of which divides all hosts at random into groups of about equal size.
 
-    A round has 8 groups or more, with 18 hosts or fewer in each group. The number of rounds grows
-    with the logarithm of the number of hosts.
+    A round has 8 groups or more, and a group has 18 hosts or fewer. For n hosts there are about
+    log2(n) - 2 rounds. So 64 hosts need 4 rounds of 8 groups.
     """
     groups = len(hosts) // min(_GROUP_SIZE, len(hosts) // _MIN_GROUPS)
     rounds = math.ceil(math.log2(len(hosts))) - 2

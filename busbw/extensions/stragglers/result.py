@@ -1,6 +1,7 @@
-"""The result of `busbw find-slow`: its JSON fields, sentences, table and healthy hosts.
+"""The result of `busbw find-slow`: its JSON fields, sentences, table and good hosts.
 
-Sessions of several hosts print the note of this module that recommends `busbw find-slow`.
+This module also has the note that recommends `busbw find-slow`. Sessions on several hosts print
+this note when a case became slower.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from busbw.session.state import JudgedSession, MeasuredSession
 
 
 def recommend_find_slow(judged_session: JudgedSession) -> Iterator[str]:
-    """Yield a note that recommends `busbw find-slow`, or nothing.
+    """Yield a note that recommends `busbw find-slow` after a case on several hosts became slower.
 
-    The note is for sessions on several hosts in which a case became slower.
+    Nothing is yielded if no case became slower, or if the session ran on a single host.
     """
     is_slower = any(v.outcome is Outcome.REGRESSED for v in judged_session.verdicts.values())
     measured_session = judged_session.observations
@@ -39,12 +40,12 @@ FAST_PAIRS_FALSE_ALARM_RISK = CHIPS_FALSE_ALARM_RISK = FALSE_ALARM_RISK / 4
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnreachableComponent:
-    """An unreachable host, or a link without a time though both its hosts answer other hosts.
+    """An unreachable host, or a link that does not work though both its hosts answer other hosts.
 
     Attributes:
         name: The name in sentences, such as ``host a`` or ``link a - b``.
         hosts: The host, or the two hosts of the link.
-        reason: The message of the last failure.
+        reason: The message of the last failed measurement.
 
     """
 
@@ -59,25 +60,27 @@ class SearchResult:
 
     Attributes:
         hosts: The names of all hosts.
-        rounds: The number of rounds of launches.
-        slow: The slow hosts, links and chips, the slowest first.
-        fast: For each quantity, the fastest link if it is far faster than most links, and chips
-            that are far faster than most chips. Then half of the hosts or more may be slow.
-        cleared: The hosts and links that looked slow in the first rounds, and are not slow.
-        unreachable: The unreachable hosts, and the links that gave no time.
-        undecided: The names of hosts and links whose tests did not end.
-        racks: Sets of hosts with slow connections between the sets, by quantity.
-        detectable: The smallest loss that the search detects in any host or chip, if fewer than
-            half of the hosts have the loss, by quantity; 0.15 is 15 %. Links between hosts have
-            quantities of their own, such as ``all-reduce 16M of a link``.
-        directions: The seconds of a payload over each slow link while only one host sends, by the
-            names of the link and of the direction, such as ``a - b`` and ``a to b``. Links whose
-            directions could not be measured are left out.
-        ratios: The time of each host divided by the median of all hosts, by quantity and host.
-        links_measured: Whether hosts were measured in pairs, and not in groups.
-        times: The seconds of the pairs or groups of the first rounds, by the names of the hosts
-            joined with commas, and by quantity. Empty for a TPU slice.
-        unmeasured: Why chips were not measured; empty if they were.
+        rounds: The number of rounds that were measured.
+        slow: The slow hosts and links, the slowest first, then the slow chips.
+        fast: The links and chips that are much faster than most. They are a warning, because most
+            hosts may be slow then. Each quantity has at most a single link, its fastest.
+        cleared: The hosts and links that looked slow in the first rounds, but passed their tests.
+        unreachable: The unreachable hosts, and the links that do not work.
+        undecided: The names of the hosts and links whose tests ended without a decision.
+        racks: For each quantity that shows racks, the racks.
+        detectable: For each quantity, the smallest loss that the search would have found in any
+            host or chip; 0.15 is 15 %. Fewer than half of the hosts must have the loss. Links
+            between hosts have quantities of their own, such as ``all-reduce 16M of a link``.
+        directions: The seconds of a payload over each slow link between hosts while only one host
+            sends. The first key is the names of the hosts, such as ``a - b``, and the second key is
+            the direction, such as ``a to b``. Links whose directions could not be measured are left
+            out.
+        ratios: For each quantity and host, the time of the host divided by the median of all hosts.
+        links_measured: Whether hosts were measured in pairs; False for larger groups.
+        times: The seconds of each pair (or group) in the first rounds. The first key is the names
+            of its hosts, such as ``a, b``, and the second key is the quantity. Empty for a TPU
+            slice.
+        unmeasured: The reason why chips were not measured; empty if chips were measured.
 
     """
 
@@ -97,34 +100,37 @@ class SearchResult:
     unmeasured: str = ""
 
     @property
-    def is_slow(self) -> bool:
-        """Whether a host, link or chip is slow or unreachable, or racks are far from each other."""
-        are_racks_shared = all(racks.is_shared for racks in self.racks.values())
-        return bool(self.slow or self.unreachable) or not are_racks_shared
+    def has_slow_component(self) -> bool:
+        """Whether a host, link or chip is slow or unreachable, or connections of racks are slow.
+
+        A connection that racks share counts as slow only if a single pair of hosts is slow, too.
+        """
+        are_racks_near = all(racks.has_shared_connection for racks in self.racks.values())
+        return bool(self.slow or self.unreachable) or not are_racks_near
 
     @property
     def is_healthy(self) -> bool:
-        """Whether nothing is slow or unreachable, and everything was measured and decided.
+        """Whether everything was measured and decided, and nothing is slow, fast or unreachable.
 
-        Hosts that are far faster than most are a reason to doubt most hosts. Chips need not be
-        measured if the framework cannot measure single chips.
+        Fast components count, because most hosts may be slow then. Chips need not be measured if
+        the framework cannot measure single chips.
         """
         is_measured = self.unmeasured in ("", CHIPS_NOT_SUPPORTED)
-        return is_measured and not (self.is_slow or self.fast or self.undecided)
+        return is_measured and not (self.has_slow_component or self.fast or self.undecided)
 
     @property
     def good_hosts(self) -> list[str]:
-        """The names of the hosts to measure on: without slow parts and unreachable parts.
+        """The names of the hosts that can be used together, without slow hosts, links and chips.
 
-        Left out are the host of each slow or unreachable host or chip, and the second host of each
-        slow or unreachable link.
+        Three kinds of hosts are left out: slow or unreachable hosts, hosts with a slow chip, and
+        the second host of each slow or unreachable link.
         """
         bad = {slow.hosts[-1] for slow in self.slow}
         bad |= {silent.hosts[-1] for silent in self.unreachable}
         return [host for host in self.hosts if host not in bad]
 
     def sentences(self) -> Iterator[str]:
-        """Yield the sentences of the result for the user, the slow parts first."""
+        """Yield the sentences that tell the user the result, first those on slow components."""
         for tested in (*self.slow, *self.fast):
             word, reason = (
                 ("SLOW", "")
@@ -143,7 +149,11 @@ class SearchResult:
             sets = " | ".join(", ".join(hosts) for hosts in racks.host_groups)
             text = f"{sets}: {quantity} takes {racks.ratio:.2f} x as long between them as within"
             if racks.alone is not None:
-                reason = "share a connection" if racks.is_shared else "are far from each other"
+                reason = (
+                    "share a connection"
+                    if racks.has_shared_connection
+                    else "are far from each other"
+                )
                 text += f", and {racks.alone:.2f} x by itself: they {reason}"
             yield text
         for cleared in self.cleared:
@@ -156,7 +166,7 @@ class SearchResult:
             yield f"single chips were not measured: {self.unmeasured}"
         for name in self.undecided:
             yield f"{name}: undecided; run busbw find-slow again"
-        if not self.is_slow:
+        if not self.has_slow_component:
             # Relative to a fast link or chip, most others may have lost (1 / ratio - 1).
             losses = ", ".join(
                 f"{100 * loss:.0f} % in {name}"
@@ -175,7 +185,7 @@ class SearchResult:
             yield "links were not measured, because hosts were measured in groups: use --pairs"
 
     def ratio_table(self) -> Table:
-        """Return a table of `ratios`, with a row for each host and a column for each quantity."""
+        """Return the table of `ratios`, with a row for each host and a column for each quantity."""
         columns = (
             Column("host", "host", left_aligned=True, is_fitted_to_cells=True),
             *(

@@ -1,8 +1,8 @@
 """Search for slow hosts and links: measure all pairs or groups, then test the candidates.
 
 A candidate is a host or link that looks slow in the first rounds. Only later rounds decide whether
-it is slow. In these rounds the candidate is measured with other hosts that look healthy. Control
-pairs of such hosts are measured at the same time.
+the candidate is slow. In the later rounds a candidate is measured with hosts that look healthy.
+Other hosts that look healthy are measured at the same time, as control pairs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from busbw.extensions.stragglers.groups import (
     HostGroup,
-    Liveness,
+    RoundMeasurer,
     TimesByQuantity,
     rounds_of_groups,
     rounds_of_pairs,
@@ -35,8 +35,8 @@ from busbw.extensions.stragglers.statistics import (
     SequentialTest,
     detectable_loss,
     find_racks,
-    fit_groups,
-    fit_pairs,
+    fit_excesses_of_groups,
+    fit_excesses_of_pairs,
 )
 
 # A host (a group of a single host) or a link (a pair), and the quantity in which it may be slow.
@@ -68,14 +68,14 @@ class HostSearch:
     """A search for slow hosts and slow links between hosts.
 
     Attributes:
-        liveness: Measures rounds of groups, and has the names of the hosts.
+        measurer: The RoundMeasurer that measures rounds of groups, and has the names of the hosts.
         min_loss: The smallest loss that counts as slow; 0.05 is 5 %.
-        in_pairs: Whether every pair of hosts is measured; otherwise hosts are measured in larger
-            groups, which needs more than MAX_HOSTS_IN_PAIRS hosts.
+        in_pairs: Whether every pair of hosts is measured. Otherwise hosts are measured in larger
+            groups, which needs more than MAX_HOSTS_IN_PAIRS hosts, and links are not tested.
 
     """
 
-    liveness: Liveness
+    measurer: RoundMeasurer
     min_loss: float
     in_pairs: bool
     # The racks that the times of each quantity show.
@@ -86,41 +86,49 @@ class HostSearch:
     _slow_host_count: int = 0
 
     def run(self) -> SearchResult:
-        """Measure all hosts, test the candidates, and return the result.
+        """Measure all hosts, test the hosts and links that look slow, and return the result.
 
-        Raises HostError after several successive rounds without an answer.
+        Raises HostError if no host has answered in several successive rounds.
         """
         rounds = self._measure_all_hosts()
         times = {group: seconds for measured in rounds for group, seconds in measured.items()}
-        fits = {
-            quantity: self._fit_quantity(rounds, quantity)
+        fit_by_quantity = {
+            quantity: self._fit_excesses(rounds, quantity)
             for quantity in next(iter(times.values()))
         }
-        tests, controls = self._test_candidates(self._choose_candidates(fits, len(rounds)))
-        slow = [test.describe() for test in tests if test.is_confirmed]
-        cleared = [test.describe() for test in tests if not (test.is_confirmed or test.is_open)]
+        tests, controls = self._test_candidates(
+            self._choose_candidates(fit_by_quantity, len(rounds))
+        )
+        slow = [test.make_measured_component() for test in tests if test.is_confirmed]
+        cleared = [
+            test.make_measured_component()
+            for test in tests
+            if not (test.is_confirmed or test.is_open)
+        ]
         racks = {name: self._measure_single_pairs(name, far) for name, far in self._racks.items()}
-        fast = [] if slow else self._find_fast_links(fits, controls)
-        unreachable = self.liveness.unreachable
+        fast = [] if slow else self._find_fast_links(fit_by_quantity, controls)
+        unreachable = self.measurer.unreachable_hosts
         silent: list[HostGroup] = [(host,) for host in unreachable]
         silent += filter(unreachable.isdisjoint, self._failed_pairs)
         return SearchResult(
-            hosts=tuple(self.liveness.hosts),
+            hosts=tuple(self.measurer.hosts),
             slow=tuple(sorted(slow, key=lambda finding: -finding.ratio)),
             fast=tuple(fast),
             cleared=tuple(cleared),
             unreachable=tuple(
                 UnreachableComponent(
-                    name=_group_name(group), hosts=group, reason=self.liveness.reasons[group]
+                    name=_group_name(group),
+                    hosts=group,
+                    reason=self.measurer.failure_reasons[group],
                 )
                 for group in sorted(silent)
             ),
             undecided=tuple(map(_group_name, self._undecided_groups(tests))),
             racks=racks,
-            detectable=self._detectable_losses(fits, slow, cleared, controls),
+            detectable=self._detectable_losses(fit_by_quantity, slow, cleared, controls),
             ratios={
                 quantity: {host: math.exp(log) for (host,), log in fit.host_excesses.items()}
-                for quantity, fit in fits.items()
+                for quantity, fit in fit_by_quantity.items()
             },
             links_measured=self.in_pairs,
             times={", ".join(group): seconds for group, seconds in times.items()},
@@ -129,50 +137,60 @@ class HostSearch:
     def _measure_all_hosts(self) -> list[dict[HostGroup, TimesByQuantity]]:
         """Measure every two hosts together, or all hosts in larger groups.
 
-        A pair without a time is measured again if both its hosts answer other hosts. Returns, for
-        each round, the times of the groups that answered.
+        If a pair fails, and both its hosts answer other hosts, the pair is measured again. Returns,
+        for each round, the times of the groups that answered.
         """
-        rng = self.liveness.rng
-        hosts = rng.sample(self.liveness.hosts, len(self.liveness.hosts))
+        rng = self.measurer.rng
+        hosts = rng.sample(self.measurer.hosts, len(self.measurer.hosts))
         plan = rounds_of_pairs(hosts) if self.in_pairs else rounds_of_groups(hosts, rng)
-        rounds = [self.liveness.measure_round(groups) for groups in plan]
+        rounds = [self.measurer.measure_round(groups) for groups in plan]
         if self.in_pairs:
             for groups, times in [*zip(plan, rounds)] * _REPETITIONS:
-                times.update(self.liveness.measure_round(g for g in groups if g not in times))
+                times.update(self.measurer.measure_round(g for g in groups if g not in times))
             self._failed_pairs = [
                 pair for groups, times in zip(plan, rounds) for pair in groups if pair not in times
             ]
         return rounds
 
-    def _fit_quantity(
+    def _fit_excesses(
         self, rounds: Sequence[Mapping[HostGroup, TimesByQuantity]], quantity: str
     ) -> ExcessFit:
-        """Return the ExcessFit of the times of a quantity in all `rounds`.
+        """Return how much slower than usual each host and link is in a quantity.
 
-        If the times show racks, only pairs in a rack are fitted, and `_racks` keeps the racks. If
-        single hosts are slow with all other hosts, only pairs with the other hosts count.
+        If the times show racks, the racks are also stored in `_racks`, and only pairs of hosts in
+        the same rack count. If a few hosts are slow with all other hosts, the usual time is the
+        time of the other hosts.
+
+        Args:
+            rounds: For each round, the times of the groups that answered.
+            quantity: The quantity, such as ``all-reduce 16M``.
+
         """
         times_s = [{g: times[quantity] for g, times in measured.items()} for measured in rounds]
         if not self.in_pairs:
-            return fit_groups(times_s)
+            return fit_excesses_of_groups(times_s)
         pairs = {group: time_s for measured in times_s for group, time_s in measured.items()}
         racks = find_racks(pairs, MIN_GROUP_LOSS)
         if racks is not None and len(racks.host_groups[1]) == 1:
             self._slow_host_count = max(self._slow_host_count, len(racks.host_groups) - 1)
-            return fit_pairs(pairs, racks.host_groups[0])
+            return fit_excesses_of_pairs(pairs, racks.host_groups[0])
         if racks is not None:
             self._racks[quantity] = racks
             pairs = {group: s for group, s in pairs.items() if not racks.crosses_racks(group)}
-        return fit_pairs(pairs)
+        return fit_excesses_of_pairs(pairs)
 
     def _choose_candidates(
         self, fit_by_quantity: Mapping[str, ExcessFit], round_count: int
     ) -> list[Candidate]:
-        """Return the candidates: first hosts, then links, each kind with the largest excess first.
+        """Return the hosts and links that look slow, with the quantities in which they look slow.
 
-        `fit_by_quantity` has the ExcessFit of each quantity, and `round_count` is the number of
-        rounds behind each ExcessFit. Hosts come first because more times are known of a host, and a
-        slow host explains its slow links.
+        The hosts come before the links, because more times of a host are known, and because a slow
+        host explains its slow links. Hosts and links are each sorted by excess, the largest first.
+
+        Args:
+            fit_by_quantity: The ExcessFit of each quantity.
+            round_count: The number of rounds from which each ExcessFit was computed.
+
         """
         min_excess = math.log1p(self.min_loss)
         hosts: dict[Candidate, float] = {}
@@ -187,10 +205,10 @@ class HostSearch:
             links |= {
                 (link, quantity): log for link, log in fit.link_excesses.items() if log > noise
             }
-        max_hosts = max(self._slow_host_count, (len(self.liveness.hosts) - 2) // 2)
+        max_hosts = max(self._slow_host_count, (len(self.measurer.hosts) - 2) // 2)
         return [
-            *_largest_excesses(hosts, max_hosts),
-            *_largest_excesses(links, _MAX_LINK_CANDIDATES),
+            *_candidates_with_largest_excesses(hosts, max_hosts),
+            *_candidates_with_largest_excesses(links, _MAX_LINK_CANDIDATES),
         ]
 
     def _test_candidates(
@@ -199,11 +217,19 @@ class HostSearch:
         direction: int = 1,
         false_alarm_probability: float = PAIRS_FALSE_ALARM_RISK,
     ) -> tuple[list[SequentialTest], LogTimes]:
-        """Test each candidate in further rounds, in which control pairs are measured, too.
+        """Measure candidates and control pairs in further rounds, and test whether they differ.
 
-        The tests are whether the candidates are slow or, with the `direction` -1, fast, and share
-        the `false_alarm_probability`. Returns the tests, and the times of the control pairs.
-        Without a candidate a few rounds of control pairs are measured.
+        Without a candidate, a few rounds of control pairs are measured, to know the noise.
+
+        Args:
+            candidates: The hosts and links to test, the most important first.
+            direction: 1 to test whether the candidates are slow, -1 whether they are fast.
+            false_alarm_probability: The largest acceptable probability that any candidate is called
+                slow (or fast) by chance. Each test gets an equal part of it.
+
+        Returns:
+            A test for each candidate, and the logarithms of the times of the control pairs.
+
         """
         tests = [
             SequentialTest(
@@ -227,7 +253,7 @@ class HostSearch:
             pairs, controls = self._choose_test_pairs(
                 sorted(pending, key=lambda g: counts[g]), tests
             )
-            times = self.liveness.measure_round([*pairs.values(), *controls])
+            times = self.measurer.measure_round([*pairs.values(), *controls])
             measured = {group: times[group] for group in controls if group in times}
             is_idle = not measured or not any(group in times for group in pairs.values())
             idle = idle + bool(pending) if is_idle else 0
@@ -244,49 +270,64 @@ class HostSearch:
         return tests, logs
 
     def _find_fast_links(
-        self, fits: Mapping[str, ExcessFit], control_logs: LogTimes
+        self, fit_by_quantity: Mapping[str, ExcessFit], control_log_times: LogTimes
     ) -> list[MeasuredComponent]:
-        """Return for each quantity the fastest link, if it is far faster than most links.
+        """Test the fastest link of each quantity, and return those that are far faster than most.
 
-        If half of the hosts or more are slow, most links are slow, so that links of the other hosts
-        seem fast. But if every host has a fast link, no host is slow. For hosts that were measured
-        in groups, the links are those of the control pairs.
+        A fast link is a warning: if most hosts are slow, most links are slow, and a link between
+        two healthy hosts seems fast. If every host has a fast link, no host is slow, and nothing is
+        tested.
+
+        Args:
+            fit_by_quantity: The ExcessFit of each quantity. If hosts were measured in groups larger
+                than pairs, an ExcessFit of the control pairs is used instead.
+            control_log_times: The logarithms of the times of the control pairs.
+
         """
         candidates: list[Candidate] = []
-        for quantity, logs in control_logs.items():
+        for quantity, logs in control_log_times.items():
             times_s = {pair: math.exp(log) for by_pair in logs for pair, log in by_pair.items()}
-            fit = fits[quantity] if self.in_pairs else fit_pairs(times_s)
+            fit = fit_by_quantity[quantity] if self.in_pairs else fit_excesses_of_pairs(times_s)
             limit = max(math.log1p(MIN_GROUP_LOSS), _MIN_FAST_STDDEVS * fit.log_time_stddev)
             fast = [link for link, excess in fit.link_excesses.items() if excess < -limit]
-            if 0 < len({*itertools.chain(*fast)}) < len(self.liveness.reachable):
+            if 0 < len({*itertools.chain(*fast)}) < len(self.measurer.reachable_hosts):
                 candidates.append((min(fast, key=fit.link_excesses.__getitem__), quantity))
         tests = (
             self._test_candidates(candidates, -1, FAST_PAIRS_FALSE_ALARM_RISK)[0]
             if candidates
             else []
         )
-        return [test.describe() for test in tests if test.is_confirmed]
+        return [test.make_measured_component() for test in tests if test.is_confirmed]
 
     def _detectable_losses(
         self,
-        fits: Mapping[str, ExcessFit],
+        fit_by_quantity: Mapping[str, ExcessFit],
         slow: Sequence[MeasuredComponent],
         cleared: Sequence[MeasuredComponent],
-        control_logs: LogTimes,
+        control_log_times: LogTimes,
     ) -> dict[str, float]:
-        """Return the smallest loss that the search finds in any host, and in any link, by quantity.
+        """Return, for each quantity, the smallest loss that no host or link can have unnoticed.
 
-        The noise of the control pairs can hide a loss. A `cleared` host or link can have a ratio
-        that is `min_loss` above the ratio of its test. A host or link without a test can have the
-        loss that its first rounds show. Hosts and links in `slow` do not count.
+        For example, 0.15 means that a host that lost 15 % would have been found. The loss is the
+        largest of three: the loss that the noise of the control pairs can hide, the losses that
+        cleared hosts and links can still have, and the losses that untested hosts and links showed
+        in the first rounds. Links have quantities of their own, such as ``all-reduce 16M of a
+        link``.
+
+        Args:
+            fit_by_quantity: The ExcessFit of each quantity in the first rounds.
+            slow: The hosts and links that were found slow. They do not count.
+            cleared: The hosts and links that were tested, and are not slow.
+            control_log_times: The logarithms of the times of the control pairs.
+
         """
         ratios = {(group.hosts, group.quantity): 1.0 for group in slow} | {
             (group.hosts, group.quantity): group.ratio * (1 + self.min_loss) for group in cleared
         }
         losses: dict[str, float] = {}
-        for quantity, logs in control_logs.items():
+        for quantity, logs in control_log_times.items():
             least = detectable_loss([[*by_pair.values()] for by_pair in logs], self.min_loss)
-            fit = fits[quantity]
+            fit = fit_by_quantity[quantity]
             for group, excess in {**fit.host_excesses, **fit.link_excesses}.items():
                 name = quantity if len(group) == 1 else f"{quantity} of a link"
                 ratio = ratios.get((group, quantity), math.exp(excess))
@@ -296,21 +337,25 @@ class HostSearch:
     def _choose_test_pairs(
         self, candidates: Sequence[HostGroup], tests: Sequence[SequentialTest]
     ) -> tuple[dict[HostGroup, HostGroup], list[HostGroup]]:
-        """Choose the pairs to measure in the next round: for the candidates, and for comparison.
+        """Choose the pairs of the next round: a pair for each candidate, and control pairs.
 
-        A candidate is a host or a link. A link is its own pair. A host gets a free host as its
-        partner, which is not known to be in another rack. Candidates are served in the given order;
-        a candidate has no pair if too few hosts are free. The remaining free hosts form the control
-        pairs. Hosts that are slow according to `tests` are in no pair.
+        A candidate link is a pair already. A candidate host gets a partner that looks healthy, and
+        that is not known to be in another rack. The control pairs consist of the hosts that remain.
+        Hosts that were found slow are in no pair.
+
+        Args:
+            candidates: The hosts and links to measure. The first candidates get their pairs first.
+            tests: The tests so far, which say which hosts are slow.
 
         Returns:
-            The pair of each candidate that has a pair, and the control pairs.
+            The pair of each candidate, and the control pairs. A candidate has no pair if too few
+            hosts remain.
 
         """
         slow = {test.hosts for test in tests if test.is_confirmed}
         excluded = {*candidates, *slow}
-        free = [host for host in self.liveness.reachable if (host,) not in excluded]
-        self.liveness.rng.shuffle(free)
+        free = [host for host in self.measurer.reachable_hosts if (host,) not in excluded]
+        self.measurer.rng.shuffle(free)
         pairs: dict[HostGroup, HostGroup] = {}
         for group in candidates:
             near = [host for host in free if not self._are_in_different_racks(group[0], host)]
@@ -329,10 +374,11 @@ class HostSearch:
         return pairs, [g for g in controls if g not in slow and g not in self._failed_pairs]
 
     def _undecided_groups(self, tests: Sequence[SequentialTest]) -> list[HostGroup]:
-        """Return the reachable hosts and links with an open test that can change the result.
+        """Return the hosts and links whose tests are open, and still matter for the result.
 
-        A test cannot change the result if a host of the group is slow in another test: a slow host
-        explains its slow links. A link also waits for the open tests of its hosts.
+        The tests of a slow or unreachable host, and of its links, do not matter any more, because a
+        slow host explains its slow links. A link is also left out while a test of one of its hosts
+        is open.
         """
         slow = {test.hosts for test in tests if test.is_confirmed}
         pending = dict.fromkeys(test.hosts for test in tests if test.is_open)
@@ -341,23 +387,29 @@ class HostSearch:
             for group in pending
             if slow.isdisjoint((host,) for host in group)
             and (len(group) == 1 or pending.keys().isdisjoint((host,) for host in group))
-            and self.liveness.unreachable.isdisjoint(group)
+            and self.measurer.unreachable_hosts.isdisjoint(group)
         ]
 
     def _are_in_different_racks(self, first: str, second: str) -> bool:
-        """Return whether two hosts are in different racks, by the times of any quantity."""
+        """Return whether the times of any quantity show that two hosts are in different racks."""
         return any(racks.crosses_racks((first, second)) for racks in self._racks.values())
 
     def _measure_single_pairs(self, quantity: str, racks: Racks) -> Racks:
-        """Return the `racks` of `quantity`, with their ratio `alone` if it can be measured.
+        """Measure pairs of hosts one at a time, and return `racks` with their ratio `alone`.
 
-        Pairs across racks and pairs in a rack are measured alternately, a single pair at a time.
+        Pairs across two racks and pairs in a rack are measured alternately. If either kind gives no
+        time, `racks` is returned unchanged.
+
+        Args:
+            quantity: The quantity whose times show the racks.
+            racks: The racks.
+
         """
-        pairs = list(itertools.combinations(self.liveness.reachable, 2))
+        pairs = list(itertools.combinations(self.measurer.reachable_hosts, 2))
         logs: dict[bool, list[float]] = {True: [], False: []}
         for is_across in (True, False) * _SINGLE_PAIR_ROUNDS:
             side = [pair for pair in pairs if racks.crosses_racks(pair) is is_across]
-            times = self.liveness.measure_round([self.liveness.rng.choice(side)] if side else [])
+            times = self.measurer.measure_round([self.measurer.rng.choice(side)] if side else [])
             logs[is_across] += [math.log(seconds[quantity]) for seconds in times.values()]
         if not all(logs.values()):
             return racks
@@ -367,15 +419,21 @@ class HostSearch:
 
 
 def _group_name(group: HostGroup) -> str:
-    """Return the name of a host or a link in the result, such as ``host a`` or ``link a - b``."""
+    """Return the name of a host or link in the result, such as ``host a`` or ``link a - b``."""
     return f"{'host' if len(group) == 1 else 'link'} {' - '.join(group)}"
 
 
-def _largest_excesses(excesses: Mapping[Candidate, float], max_groups: int) -> list[Candidate]:
-    """Return all candidates of the `max_groups` hosts or links with the largest excesses.
+def _candidates_with_largest_excesses(
+    excesses: Mapping[Candidate, float], max_groups: int
+) -> list[Candidate]:
+    """Return the candidates of the hosts or links with the largest excesses, the largest first.
 
-    A host or link is a candidate in each quantity in which it may be slow. The candidate with the
-    largest excess is the first.
+    A host or link can have several candidates, one for each quantity in which it looks slow.
+
+    Args:
+        excesses: The excess of each candidate.
+        max_groups: The largest number of different hosts or links in the result.
+
     """
     ordered = sorted(excesses, key=lambda candidate: -excesses[candidate])
     groups = list(dict.fromkeys(group for group, _ in ordered))[:max_groups]

@@ -1,19 +1,21 @@
-"""The statistics of slow hosts and links: a robust fit, and a sequential test of a candidate.
+"""Estimate how slow each host and link is, and test whether a candidate really is slow.
 
-The time of a pair depends on both its hosts and on the link between them. All values are logarithms
-of times or ratios, so that twice as slow and twice as fast are at the same distance. Slow hosts and
-links do not change the fit of others.
+A candidate is a host or a link that may be slow. The time of a pair depends on both its hosts and
+on the link between them. The functions compute with logarithms of times and ratios, so that twice
+as slow and twice as fast are at the same distance from 1. They use medians, so that slow hosts and
+links do not change the estimates of other hosts and links.
 
-In each round of the test, a candidate is slower than its control pairs by more than `min_loss`, or
-not. A candidate that is not slow behaves like a coin that shows "slower" in at most half of the
-rounds, whatever the distribution of the noise, because its median is no larger. Wald's sequential
-probability ratio test (1945) compares the probabilities 1/2 and SLOWER_FRACTION. The test ends with
-"slow", which is wrong with a probability of at most `false_alarm_probability`, or with "not slow".
+The test is Wald's sequential probability ratio test (1945). A round of the test shows either
+"slower" or "not slower": the candidate is slower than its control pairs by more than `min_loss`, or
+it is not. A healthy candidate shows "slower" in at most half of the rounds, whatever the
+distribution of the noise. A slow candidate shows "slower" in the fraction SLOWER_FRACTION of the
+rounds. After each round, the test decides for "slow", decides for "not slow", or needs a further
+round. The decision "slow" is wrong with a probability of at most `false_alarm_probability`.
 
 The same test decides which chips compute or copy more slowly than others, and which links between
-chips are slow: in each round every chip is compared with the median of all chips. With the opposite
-direction, the test decides whether pairs or chips are faster: if half of the hosts or more are
-slow, the median is the time of slow hosts, and the other hosts seem fast.
+chips are slow. There each chip is compared with the median of all chips. With the direction -1, the
+test decides whether a pair or a chip is faster than others. Such pairs and chips are a warning: if
+most hosts are slow, the median is the time of slow hosts, and healthy hosts seem fast.
 """
 
 from __future__ import annotations
@@ -37,10 +39,11 @@ class MeasuredComponent:
     Attributes:
         name: The name of the component in sentences, such as ``host a`` or ``link a - b``.
         hosts: The host, or the two hosts of a link.
-        quantity: The quantity in which the component seemed slow.
-        ratio: The time of the component divided by the median time of the others.
-        p: An upper limit of the probability that a component like the others seems so slow or so
-            fast (Ville's inequality).
+        quantity: The quantity in which the component was tested.
+        ratio: The time of the component divided by the median time of the components with which it
+            was compared. A ratio above 1 is slow, and a ratio below 1 is fast.
+        p: An upper limit of the probability that a healthy component seems as slow (or as fast) by
+            chance. The limit follows from Ville's inequality.
         rounds: The number of rounds of the test.
         control_pairs: The names of the pairs with which the component was compared, such as
             ``b - c``; empty for a chip, which is compared with all chips.
@@ -57,27 +60,31 @@ class MeasuredComponent:
 
 
 # The fraction of rounds in which a slow candidate is slower than its control pairs, and the
-# probability that the test misses such a candidate.
+# probability that the test misses a slow candidate.
 SLOWER_FRACTION, MISS_PROBABILITY = 0.85, 0.05
 
 
 @dataclass(kw_only=True)
 class SequentialTest:
-    """A sequential test whether a candidate is slow, which ends when the rounds so far decide.
+    """A test whether a candidate is slow, which ends as soon as its rounds are enough to decide.
+
+    The test is a sequential probability ratio test. A candidate is a host, a link or a chip.
 
     Attributes:
         name: The name of the candidate in sentences, such as ``host a`` or ``link a - b``.
         hosts: The host, or the two hosts of a link.
-        quantity: The quantity in which the candidate may be slow.
+        quantity: The quantity in which the candidate may be slow, such as ``all-reduce 16M``.
         min_loss: The smallest loss that counts as slow; 0.05 is 5 %.
         false_alarm_probability: The largest acceptable probability that the test ends with "slow"
             for a healthy candidate.
         direction: 1 to test whether the candidate is slower than others, -1 whether it is faster.
-        control_pairs: The control pairs of the rounds so far, each pair once.
-        excesses: For each round, the logarithm of the candidate's time divided by the median time
-            of the control pairs, or of all chips.
-        evidence: The logarithm of the likelihood ratio of slow (or fast) to healthy after the
-            rounds so far.
+        control_pairs: The control pairs of the rounds so far, each pair once. Empty for a chip,
+            which is compared with all chips.
+        excesses: The excess of the candidate in each round, which is the logarithm of a ratio: the
+            candidate's time divided by the median time of the control pairs, or of all chips.
+        evidence: The logarithm of the likelihood ratio after the rounds so far. A positive number
+            is evidence that the candidate is slow (or fast), and a negative number that the
+            candidate is healthy.
 
     """
 
@@ -94,10 +101,15 @@ class SequentialTest:
     def add_round(self, excess: float, control_pairs: Iterable[HostGroup] = ()) -> None:
         """Add a round to the test, unless the test has ended.
 
-        `excess` is the logarithm of the candidate's time divided by the median time of the
-        components with which the candidate is compared: the `control_pairs`, which are only
-        recorded, or all chips. The evidence grows if `direction` * `excess` is above log(1 +
-        `min_loss`), and otherwise shrinks, whatever the size of the excess.
+        The evidence grows if `direction` * `excess` is above log(1 + `min_loss`), and otherwise
+        shrinks. How far the excess is above or below that limit does not matter.
+
+        Args:
+            excess: The logarithm of a ratio: the candidate's time divided by the median time of the
+                control pairs, or of all chips.
+            control_pairs: The control pairs of the round. They are only recorded, because `excess`
+                already contains their times. Empty for a chip.
+
         """
         if self.is_open:
             self.excesses.append(excess)
@@ -107,16 +119,16 @@ class SequentialTest:
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether the candidate is slow (or fast) according to the rounds so far."""
+        """Whether the test has ended with the decision that the candidate is slow (or fast)."""
         return self.evidence >= math.log((1 - MISS_PROBABILITY) / self.false_alarm_probability)
 
     @property
     def is_open(self) -> bool:
-        """Whether the test needs more rounds."""
+        """Whether the test has not decided yet, and needs more rounds."""
         return not self.is_confirmed and self.evidence > math.log(MISS_PROBABILITY)
 
-    def describe(self) -> MeasuredComponent:
-        """Return the candidate with the result of at least one round."""
+    def make_measured_component(self) -> MeasuredComponent:
+        """Return the candidate with the result of the rounds so far, at least a single round."""
         return MeasuredComponent(
             name=self.name,
             hosts=self.hosts,
@@ -128,21 +140,23 @@ class SequentialTest:
         )
 
 
-def detectable_loss(control_logs: Sequence[Sequence[float]], min_loss: float) -> float:
-    """Return the smallest loss that a round shows with the probability SLOWER_FRACTION.
+def detectable_loss(control_log_times: Sequence[Sequence[float]], min_loss: float) -> float:
+    """Return the smallest loss that the test of a candidate would detect in spite of the noise.
 
-    A loss of 0.15 is 15 %. To estimate the noise, each time of a control pair is compared with the
-    median of its round or, if the round has a single control pair, with the median of all rounds.
+    A candidate with this loss is slower than its control pairs, by more than `min_loss`, in the
+    fraction SLOWER_FRACTION (85 %) of the rounds. A loss of 0.15 is 15 %. The noise is the
+    deviation of the control pairs from the median of their round. If a round has only a single
+    control pair, the noise is the deviation of this pair from the median of all rounds.
 
     Args:
-        control_logs: The logarithms of the times of the control pairs, a sequence for each round.
+        control_log_times: For each round, the logarithm of the time of each control pair.
         min_loss: The smallest loss that counts as slow.
 
     """
-    overall = statistics.median(itertools.chain(*control_logs))
+    overall = statistics.median(itertools.chain(*control_log_times))
     excesses = sorted(
         log - (statistics.median(logs) if len(logs) > 1 else overall)
-        for logs in control_logs
+        for logs in control_log_times
         for log in logs
     )
     low = excesses[int((1 - SLOWER_FRACTION) * len(excesses))]
@@ -158,16 +172,18 @@ _MAX_SINGLE_PAIR_LOSS = 0.5
 class ExcessFit:
     """How much slower than usual each host and link is in a quantity, and the noise of the times.
 
-    An excess is the logarithm of a time divided by the usual time, the median over the hosts or
-    groups. Hosts are measured in pairs or in larger groups.
+    An excess is the logarithm of a ratio: a time divided by the usual time. The usual time is the
+    median over the hosts or groups. So an excess of 0 is usual, and a positive excess is slow.
+    Hosts are measured in pairs or in larger groups.
 
     Attributes:
         host_excesses: The excess of each host. The key is a tuple with the host alone, ``(host,)``.
-        link_excesses: The excess of each link: the excess of its pair of hosts, minus the larger
-            excess of the two hosts if that is positive. Empty if hosts were measured in larger
+        link_excesses: The excess that is left for each link, when the slower of its two hosts is
+            taken into account (see `fit_excesses_of_pairs`). Empty if hosts were measured in
+            larger groups.
+        log_time_stddev: The noise, as a standard deviation that outliers hardly change: of
+            `link_excesses` or, if hosts were measured in larger groups, of the excesses of the
             groups.
-        log_time_stddev: The noise: the standard deviation of `link_excesses` or, if hosts were
-            measured in larger groups, of the excesses of the groups. Outliers hardly change it.
 
     """
 
@@ -176,17 +192,20 @@ class ExcessFit:
     log_time_stddev: float
 
 
-def fit_pairs(times_s: Mapping[HostGroup, float], healthy_hosts: Collection[str] = ()) -> ExcessFit:
-    """Return the ExcessFit of pairs of hosts; each host was measured with most other hosts.
+def fit_excesses_of_pairs(
+    times_s: Mapping[HostGroup, float], healthy_hosts: Collection[str] = ()
+) -> ExcessFit:
+    """Return how much slower than usual each host and link is, estimated from pairs of hosts.
 
     The excess of a host is the lower median of the excesses of its pairs, because a slow partner or
-    a single slow link makes only few pairs slow. The excess of a link is the excess of its pair
-    minus the larger excess of its two hosts; only a positive excess of a host is subtracted.
+    a single slow link makes only few of these pairs slow. The excess of a link is the excess of its
+    pair, minus the excess of the slower of its two hosts. Nothing is subtracted if both hosts are
+    as fast as usual or faster.
 
     Args:
-        times_s: The time of each pair in seconds.
-        healthy_hosts: If not empty, only pairs with these hosts count for the excess of a host, and
-            the usual time is the time of these hosts.
+        times_s: The time of each pair in seconds. Each host was measured with most other hosts.
+        healthy_hosts: The hosts that set the usual time. If this is not empty, the excess of a host
+            is the median of its pairs with these hosts alone.
 
     """
     logs: dict[str, dict[str, float]] = defaultdict(dict)
@@ -212,11 +231,16 @@ def fit_pairs(times_s: Mapping[HostGroup, float], healthy_hosts: Collection[str]
     )
 
 
-def fit_groups(rounds: Iterable[Mapping[HostGroup, float]]) -> ExcessFit:
-    """Return the ExcessFit of rounds, each of which divides all hosts into groups, without links.
+def fit_excesses_of_groups(rounds: Iterable[Mapping[HostGroup, float]]) -> ExcessFit:
+    """Return how much slower than usual each host is, estimated from groups of hosts.
 
-    A slow host shows because its group is slow in every round. Each round maps the groups that have
-    a time to their seconds.
+    Each round divides all hosts into other groups, at random. So a slow host shows, because its
+    group is slow in every round. The excess of a host is the lower median of the excesses of its
+    groups. Links get no excess.
+
+    Args:
+        rounds: For each round, the seconds of each group that has a time.
+
     """
     excesses: dict[str, list[float]] = defaultdict(list)
     noise = []
@@ -234,14 +258,15 @@ def fit_groups(rounds: Iterable[Mapping[HostGroup, float]]) -> ExcessFit:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Racks:
-    """Sets of hosts with slow connections between the sets.
+    """The racks of a cluster: sets of hosts, with slow connections between the sets.
 
     Attributes:
-        host_groups: The sets, each as the sorted names of its hosts; the largest is the first.
-        ratio: The time of a pair across two sets, divided by the time of a pair in a set, if many
-            pairs are measured at once.
-        alone: The same ratio if only a single pair is measured at a time; None if single pairs were
-            not measured.
+        host_groups: The racks, each as the sorted names of its hosts. The largest rack is the
+            first.
+        ratio: The time of a pair with hosts in two racks, divided by the time of a pair in a single
+            rack, while many pairs are measured at once.
+        alone: The same ratio, while only a single pair is measured at a time. None if no single
+            pair was measured.
 
     """
 
@@ -250,17 +275,18 @@ class Racks:
     alone: float | None = None
 
     @property
-    def is_shared(self) -> bool:
-        """Whether pairs between racks are much slower only if many pairs are measured at once.
+    def has_shared_connection(self) -> bool:
+        """Whether pairs across racks are slow because they share a connection, such as a switch.
 
-        The pairs then share a connection, such as a switch. False if `alone` is None.
+        A single pair across racks is then much faster than many such pairs at once. False if
+        `alone` is None.
         """
         return self.alone is not None and math.log(self.alone) < _MAX_SINGLE_PAIR_LOSS * math.log(
             self.ratio
         )
 
     def crosses_racks(self, group: HostGroup) -> bool:
-        """Return whether the hosts of `group` are not all in the same rack."""
+        """Return whether `group` has hosts in more than one rack, or a host in no rack."""
         return not any({*group} <= {*rack} for rack in self.host_groups)
 
 
@@ -274,19 +300,20 @@ _MIN_CHIPS, MIN_GROUP_LOSS = 3, 0.2
 
 
 def find_racks(times_s: Mapping[HostGroup, float], min_loss: float) -> Racks | None:
-    """Find sets of hosts (racks) such that pairs in a set are fast, and pairs across sets slow.
+    """Divide the hosts into racks, so that pairs in a rack are fast, and pairs across racks slow.
 
-    A single large set is accepted, too, if every other host is slow with all hosts. A time limit
-    divides the pairs into fast and slow pairs; of several limits, the limit with the least variance
-    on its two sides is chosen (Otsu's method).
+    The time of every pair is tried as the limit between fast and slow pairs. Of the limits that
+    give racks, the limit with the least variance among the fast and among the slow pairs is chosen
+    (Otsu's method). If single hosts are slow with all other hosts, the result is a large rack of
+    the other hosts, and a rack of its own for each slow host.
 
     Args:
         times_s: The time of each pair of hosts in seconds.
-        min_loss: The smallest loss of pairs across sets that counts; 0.2 is 20 %.
+        min_loss: The smallest loss of pairs across racks that counts; 0.2 is 20 %.
 
     Returns:
-        The sets; None for fewer than six hosts, or if no limit divides the pairs into such sets
-        with a loss above `min_loss`.
+        The racks; None for fewer than six hosts, or if no limit gives racks with a loss above
+        `min_loss`.
 
     """
     logs = {group: math.log(time_s) for group, time_s in times_s.items()}
@@ -314,10 +341,15 @@ def find_racks(times_s: Mapping[HostGroup, float], min_loss: float) -> Racks | N
 
 
 def _are_plausible_rack_sizes(host_counts: Sequence[int]) -> bool:
-    """Return whether sets with these numbers of hosts, in descending order, can be racks.
+    """Return whether sets of hosts with these sizes can be racks.
 
-    Either all sets have several hosts, and the largest set has more than two. Or a single set has
-    at least half of the hosts, and each other set has a single host.
+    Sets are plausible in two cases. Either each set has several hosts, and the largest set has more
+    than two. Or the largest set has at least half of all hosts, and each other set is a single
+    host.
+
+    Args:
+        host_counts: The number of hosts of each set, in descending order.
+
     """
     if {*host_counts[1:]} == {1}:
         return 2 * host_counts[0] >= sum(host_counts)
@@ -330,19 +362,21 @@ def find_deviating_chips(
     min_loss: float,
     false_alarm_probability: float,
 ) -> tuple[list[MeasuredComponent], dict[str, float]]:
-    """Return the slow and fast chips and links, and the detectable loss of each quantity.
-
-    The slowest chip or link is the first. Fast chips and links have ratios below 1. A quantity is
-    left out if fewer than three chips or links have times of it.
+    """Find the chips, and the links between chips, that are much slower or faster than most.
 
     Args:
-        processes: The times of each process. The processes are in the order of `hosts`, and each
-            host has the same number of processes.
+        processes: The times of the chips of each process. The processes are in the order of
+            `hosts`, and each host has the same number of processes.
         hosts: The names of the hosts.
-        min_loss: The smallest loss that counts as slow; 0.05 is 5 %. A chip is fast if the median
-            chip loses MIN_GROUP_LOSS or more relative to the fast chip.
-        false_alarm_probability: The largest acceptable probability that any chip is returned
-            although no chip differs from the others by more than that.
+        min_loss: The smallest loss that counts as slow; 0.05 is 5 %. A chip counts as fast if the
+            median time of all chips is longer by this loss, and by MIN_GROUP_LOSS or more.
+        false_alarm_probability: The largest acceptable probability that a chip or link is returned
+            although all chips and links are equally fast, except for noise.
+
+    Returns:
+        The slow and fast chips and links, the slowest first, and the smallest detectable loss of
+        each quantity. A fast chip has a ratio below 1. Quantities with times of fewer than three
+        chips or links are left out.
 
     """
     # The host of each chip, and the rows of each quantity, by the ranks of chips and links.
@@ -373,7 +407,7 @@ def find_deviating_chips(
             for time_s, median_s in zip(row, medians):
                 test.add_round(math.log(time_s / median_s))
             if test.is_confirmed:
-                deviating.append(test.describe())
+                deviating.append(test.make_measured_component())
         logs = [list(map(math.log, round_s)) for round_s in zip(*rows.values())]
         losses[quantity] = detectable_loss(logs, min_loss)
     return sorted(deviating, key=lambda chip: -chip.ratio), losses

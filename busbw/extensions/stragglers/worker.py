@@ -1,8 +1,8 @@
-"""The times of chips, as workers reply to the requests `chips_jax` and `chips_fake`.
+"""The times of chips: the reply of a worker, and the simulated times of the framework `fake`.
 
-The times of the framework `fake` come from the key `chips` in its script. `compute_s` lists the
-seconds that a computation takes on each chip of the process. `then` is an event that happens when
-the chips are measured, such as ``hang``.
+The framework `fake` reads its times from a script, a JSON file. The key `chips` of the script has
+two values. `compute_s` lists the seconds that a computation takes on each chip of the process.
+`then` is a fault that happens when the chips are measured, such as ``hang``.
 """
 
 from __future__ import annotations
@@ -25,11 +25,16 @@ ChipTimes = dict[str, dict[str, tuple[Seconds, ...]]]
 
 
 def simulate_chips(worker: Any, request: Mapping[str, Any]) -> ChipTimes:
-    """Return the times that the script of the framework `fake` states, equal in all rounds.
+    """Return the simulated times of the chips of a process, which are equal in all rounds.
 
-    By default each process has four chips, on which a computation takes 1 second. A copy takes 1
-    second. No links are timed. `worker` is a MeasuringWorker, and the value `rounds` of the
-    `request` is the number of rounds.
+    The script of the framework `fake` gives the times of a computation. By default a process has
+    four chips, and a computation takes 1 second on each chip. A copy always takes 1 second. No
+    links are timed.
+
+    Args:
+        worker: The MeasuringWorker, whose back end has the script.
+        request: The request, whose value `rounds` is the number of rounds.
+
     """
     rounds = request_value(request, "rounds", int)
     script = worker.backend.script.get("chips", {})

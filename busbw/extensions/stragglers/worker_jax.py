@@ -3,9 +3,9 @@
 A slow link between two hosts is also timed in each direction, by a permute in which only one host
 sends.
 
-All links are timed by a single program, with a permute along each axis of the chips' torus in each
-direction. So every link carries a payload in each direction. The profiler times each permute at the
-receiving rank.
+All links between chips are timed by a single program. It has two permutes, one for each direction,
+along each axis of the torus of chips. So every link carries a payload in each direction. The
+profiler times each permute at the receiving rank.
 """
 
 from __future__ import annotations
@@ -54,11 +54,19 @@ _MIN_WRAPPING_EXTENTS = {
 
 
 def measure_chips(worker: Any, request: Mapping[str, Any]) -> ChipTimes:
-    """Time a computation and a copy on all chips of this process at once, and on TPUs the links.
+    """Return the times of a computation and a copy on each chip of this process, and of TPU links.
 
-    The `request` contains `rounds`, how often each chip and link is timed, and `payload_bytes`, the
-    bytes that each link carries. `worker` is a MeasuringWorker with a JaxBackend. Raises
-    MeasuringError if the recording of the links lacks a permute.
+    All chips of the process are timed at the same time. The links between chips are timed on TPUs
+    only.
+
+    Args:
+        worker: The MeasuringWorker, whose back end is a JaxBackend.
+        request: The request. Its value `rounds` is how often each chip and link is timed, and
+            `payload_bytes` is the number of bytes that each link carries.
+
+    Raises:
+        MeasuringError: The profiler's recording of the links lacks a permute.
+
     """
     backend = worker.backend
     rounds = request_value(request, "rounds", int)
@@ -74,8 +82,8 @@ def measure_chips(worker: Any, request: Mapping[str, Any]) -> ChipTimes:
     matrix = jnp.full((side, side), 1 / side, dtype)
     copied = jnp.ones(_COPIED_BYTES[is_cpu] // 4, dtype)
     times_s: ChipTimes = {
-        "computing": _time_together(chips, _multiply, matrix, rounds),
-        "copying": _time_together(chips, jnp.negative, copied, rounds),
+        "computing": _time_calls_on_chips(chips, _multiply, matrix, rounds),
+        "copying": _time_calls_on_chips(chips, jnp.negative, copied, rounds),
     }
     # On other devices the time of a permute includes the wait for a late sender, so that it does
     # not show a slow link.
@@ -119,10 +127,12 @@ def measure_directions(worker: Any, request: Mapping[str, Any]) -> ChipTimes:
 
 
 def find_links(devices: Sequence[Any]) -> dict[str, list[tuple[int, int]]]:
-    """Map each axis and direction, such as ``x+``, to the (sender, receiver) ranks of its links.
+    """Return the links between neighbouring chips, by axis and direction, such as ``x+``.
 
-    The rank of a device is its index in `devices`. Devices without coordinates form a line along
-    the axis ``x``. If a chip has two devices (cores), the cores are linked along the axis ``core``.
+    A link is a pair of ranks: the sender and the receiver. For example, three chips in a line have
+    the links ``{"x+": [(0, 1), (1, 2)], "x-": [(1, 0), (2, 1)]}``. The rank of a device is its
+    index in `devices`. Devices without coordinates form a line along the axis ``x``. If a chip has
+    two devices (cores), its cores are linked along the axis ``core``.
     """
     positions = [
         (*(getattr(device, "coords", None) or (rank,)), getattr(device, "core_on_chip", 0))
@@ -151,11 +161,17 @@ def find_links(devices: Sequence[Any]) -> dict[str, list[tuple[int, int]]]:
 
 
 def lower_permutes(devices: Sequence[Any], payload_bytes: int = 2**20) -> Any:
-    """Lower a program in which each rank sends `payload_bytes` over each of its links at once.
+    """Return a lowered JAX program in which each rank sends a payload over all its links at once.
 
     The links are those of `find_links`: to the neighbours along each axis, in both directions.
-    `devices` are the devices of all processes. Returns a `jax.stages.Lowered`, which can be
-    compiled.
+
+    Args:
+        devices: The devices of all processes.
+        payload_bytes: The bytes that a rank sends over each link.
+
+    Returns:
+        A `jax.stages.Lowered`, which can be compiled.
+
     """
     mesh = Mesh(np.array(devices), ("chips",))
     sharding = NamedSharding(mesh, PartitionSpec("chips"))
@@ -175,18 +191,28 @@ def lower_permutes(devices: Sequence[Any], payload_bytes: int = 2**20) -> Any:
 def _multiply(matrix: Any) -> Any:
     """Multiply a square matrix by itself _PRODUCTS_PER_CALL times, and return the last product.
 
-    The products run one after the other, because each product is a factor of the next.
+    The products run one after the other, because each product is a factor of the next product.
     """
     return jax.lax.fori_loop(0, _PRODUCTS_PER_CALL, lambda _, product: product @ matrix, matrix)
 
 
-def _time_together(
-    chips: Mapping[str, Any], function: Callable[..., Any], argument: jax.Array, rounds: int
+def _time_calls_on_chips(
+    chips: Mapping[str, Any], function: Callable[..., Any], argument: jax.Array, round_count: int
 ) -> dict[str, tuple[float, ...]]:
-    """Return the seconds of each round of calls of `function`, by the name of the chip.
+    """Call a function on all chips at once, and return the seconds of each round on each chip.
 
-    A round is _CALLS_PER_ROUND calls with the `argument`. All `chips` begin a round at the same
+    A round is _CALLS_PER_ROUND calls, one after the other. All chips begin a round at the same
     time.
+
+    Args:
+        chips: The JAX devices, by their rank as text, such as ``5``.
+        function: The function, which is compiled with `jax.jit`.
+        argument: The argument of each call.
+        round_count: The number of rounds.
+
+    Returns:
+        The seconds of each round, by the rank of the chip.
+
     """
     call = jax.jit(function)
     barrier = threading.Barrier(len(chips))
@@ -195,7 +221,7 @@ def _time_together(
     def time_rounds(values: Any) -> tuple[float, ...]:
         jax.block_until_ready(call(values))
         times_s = []
-        for _ in range(rounds):
+        for _ in range(round_count):
             barrier.wait()
             begun_s = time.perf_counter()
             for _ in range(_CALLS_PER_ROUND):
@@ -207,20 +233,25 @@ def _time_together(
         return dict(zip(chips, threads.map(time_rounds, arguments)))
 
 
-def _time_links(backend: Any, chips: Collection[str], rounds: int, payload_bytes: int) -> ChipTimes:
-    """Run the permutes of all directions under the profiler; return the times of their links.
+def _time_links(
+    backend: Any, chip_ranks: Collection[str], round_count: int, payload_bytes: int
+) -> ChipTimes:
+    """Send payloads over all links, and return the times of the links that end at this process.
 
-    The times of a link are the seconds of each round, by quantity and by the name of the link (see
-    ChipTimes).
+    The profiler times the program of `lower_permutes`.
 
     Args:
-        backend: The JaxBackend, whose profiler records the permutes.
-        chips: The ranks of the chips of this process, as text.
-        rounds: How often each permute runs.
+        backend: The JaxBackend, whose profiler is used.
+        chip_ranks: The ranks of the chips of this process, as text, such as ``5``.
+        round_count: How often the program runs.
         payload_bytes: The bytes that each link carries in each direction.
 
+    Returns:
+        The seconds of each run, by direction, such as ``the link x+``, and then by the ranks of the
+        sender and the receiver, such as ``4 5``.
+
     Raises:
-        MeasuringError: The recording lacks a permute.
+        MeasuringError: The recording of the profiler lacks a permute.
 
     """
     devices = backend.devices()
@@ -233,7 +264,7 @@ def _time_links(backend: Any, chips: Collection[str], rounds: int, payload_bytes
     jax.block_until_ready(compiled(*payloads))
     with tempfile.TemporaryDirectory(prefix="busbw-") as folder:
         with backend.record_profile(Path(folder)) as read:
-            for _ in range(rounds):
+            for _ in range(round_count):
                 jax.block_until_ready(compiled(*payloads))
         permutes = read(map_begin_to_end(module))
     times_s: ChipTimes = {}
@@ -247,9 +278,9 @@ def _time_links(backend: Any, chips: Collection[str], rounds: int, payload_bytes
         for permute in permutes:
             if permute.instruction in instructions:
                 rows.setdefault(permute.device, []).append(permute.duration_s)
-        if len(rows) != len(chips) or {*map(len, rows.values())} != {rounds}:
+        if len(rows) != len(chip_ranks) or {*map(len, rows.values())} != {round_count}:
             raise unavailable(f"the recording does not hold every permute along {direction}")
-        row_by_chip = {chip: tuple(rows[device]) for chip, device in zip(chips, sorted(rows))}
+        row_by_chip = {rank: tuple(rows[device]) for rank, device in zip(chip_ranks, sorted(rows))}
         times_s[f"the link {direction}"] = {
             f"{sender} {receiver}": row_by_chip[str(receiver)]
             for sender, receiver in pairs

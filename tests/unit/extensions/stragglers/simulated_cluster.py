@@ -10,7 +10,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from busbw.extensions.stragglers.groups import Liveness, Round, TimesByQuantity
+from busbw.extensions.stragglers.groups import Round, RoundMeasurer, TimesByQuantity
 from busbw.extensions.stragglers.result import SearchResult
 from busbw.extensions.stragglers.search import MAX_HOSTS_IN_PAIRS, HostSearch
 
@@ -71,8 +71,8 @@ def search(
     cluster: Cluster, count: int, seed: int = 0, min_loss: float = 0.05, in_pairs: bool = False
 ) -> SearchResult:
     """Search the first `count` hosts of a cluster; `seed` gives the random order of hosts."""
-    liveness = Liveness(list(map(str, range(count))), cluster.measure, random.Random(seed))
-    return HostSearch(liveness, min_loss, in_pairs or count <= MAX_HOSTS_IN_PAIRS).run()
+    measurer = RoundMeasurer(list(map(str, range(count))), cluster.measure, random.Random(seed))
+    return HostSearch(measurer, min_loss, in_pairs or count <= MAX_HOSTS_IN_PAIRS).run()
 
 
 def slow_groups(result: SearchResult) -> set[tuple[int, ...]]:

@@ -18,7 +18,7 @@ from busbw.extensions.stragglers.groups import (
     rounds_of_groups,
     rounds_of_pairs,
 )
-from busbw.extensions.stragglers.statistics import fit_pairs
+from busbw.extensions.stragglers.statistics import fit_excesses_of_pairs
 from tests.unit.extensions.stragglers.simulated_cluster import Cluster, search, slow_groups
 
 
@@ -112,7 +112,7 @@ def test_find_slow_claims_no_loss_that_a_host_or_link_shows_without_being_report
                 loss = result.detectable[quantity]
                 assert ((host,), quantity) in tested or ratio <= 1 + loss + 1e-9
             pairs = {(*pair.split(", "),): times[quantity] for pair, times in result.times.items()}
-            for link, excess in fit_pairs(pairs).link_excesses.items():
+            for link, excess in fit_excesses_of_pairs(pairs).link_excesses.items():
                 loss = result.detectable[f"{quantity} of a link"]
                 assert (link, quantity) in tested or math.exp(excess) <= 1 + loss + 1e-9
 

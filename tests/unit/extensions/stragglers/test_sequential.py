@@ -45,7 +45,7 @@ def test_the_sequential_test_names_at_most_about_one_of_a_hundred_healthy_candid
 def test_the_sequential_test_names_a_slow_candidate_after_nine_measurements() -> None:
     trials = [_decided(lambda chance: 0.4 + chance.gauss(0, 0.05), seed) for seed in range(200)]
     assert all(test.is_confirmed and len(test.excesses) == 9 for test in trials)
-    for slow in [test.describe() for test in trials]:
+    for slow in [test.make_measured_component() for test in trials]:
         assert 1.4 < slow.ratio < 1.6
         assert slow.p < 0.01
 
