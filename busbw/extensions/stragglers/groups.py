@@ -91,8 +91,8 @@ class GroupMeasurer:
         Each link carries the largest payload of the cases in `specs`.
 
         Returns:
-            The times of each process, and a reason. If the chips were timed, the reason is empty.
-            Otherwise there are no times, and the reason says why.
+            The times of the chips of each process, and the reason why chips were not timed. The
+            reason is an empty text if the chips were timed, and the times are empty if not.
 
         """
         name = f"chips_{self.worker_spec.framework}"
@@ -133,8 +133,8 @@ class GroupMeasurer:
             run_step: The function that runs a step in a group, and returns its result.
 
         Returns:
-            An answer for each group, in the order of `groups`. It maps the name of each step to the
-            result of the step. If a step fails, it is the reason, as text.
+            An answer for each group, in the order of `groups`. The answer maps the name of each
+            step to the result of the step. If a step fails, the answer is the reason, as text.
 
         """
         self.round_count += 1
@@ -163,11 +163,11 @@ class GroupMeasurer:
         step_names: Sequence[str],
         run_step: RunStep,
     ) -> Iterator[dict[str, Any] | str]:
-        """Start the workers of a group, run the steps, and end the workers.
+        """Start the workers of a group, run the steps, and end the workers, part by part.
 
-        The generator stops after the start, after each step, and after the end of the workers. Each
-        time it yields the results so far, by the name of the step. Once a part of the launch has
-        failed, it yields the reason, as text, as often as it is asked.
+        Each part ends with a `yield`: the start, each step, and the end of the workers. The yielded
+        value maps the names of the steps so far to their results. Once a part has failed, every
+        further value is the reason, as text.
 
         Args:
             executor: The Executor that starts the workers.
@@ -395,10 +395,10 @@ def sorted_pair(first: str, second: str) -> HostGroup:
 
 
 def rounds_of_pairs(hosts: Sequence[str]) -> list[Round]:
-    """Return rounds of pairs, such that every two hosts are a pair in a single round.
+    """Return rounds of pairs, in which every two hosts are a pair exactly once.
 
-    An even number n of hosts needs n - 1 rounds. An odd number n needs n rounds, and in each round
-    another host has no partner. The rounds are those of a round-robin tournament (circle method).
+    The rounds are those of a round-robin tournament. An even number n of hosts needs n - 1 rounds.
+    An odd number n needs n rounds, and in each round a different host has no partner.
     """
     # The empty name stands for no host.
     circle = [*hosts, *([""] if len(hosts) % 2 else [])]

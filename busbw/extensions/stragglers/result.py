@@ -120,7 +120,7 @@ class SearchResult:
 
     @property
     def good_hosts(self) -> list[str]:
-        """The names of the hosts that can be used together, without slow hosts, links and chips.
+        """The names of the hosts that are good together: no host, link or chip of them is slow.
 
         Three kinds of hosts are left out: slow or unreachable hosts, hosts with a slow chip, and
         the second host of each slow or unreachable link.

@@ -217,9 +217,10 @@ class HostSearch:
         direction: int = 1,
         false_alarm_probability: float = PAIRS_FALSE_ALARM_RISK,
     ) -> tuple[list[SequentialTest], LogTimes]:
-        """Measure candidates and control pairs in further rounds, and test whether they differ.
+        """Measure further rounds, and test in them whether the candidates are slow (or fast).
 
-        Without a candidate, a few rounds of control pairs are measured, to know the noise.
+        Control pairs are measured at the same time, for comparison. Without a candidate, a few
+        rounds of control pairs are measured, to know the noise.
 
         Args:
             candidates: The hosts and links to test, the most important first.
@@ -272,11 +273,11 @@ class HostSearch:
     def _find_fast_links(
         self, fit_by_quantity: Mapping[str, ExcessFit], control_log_times: LogTimes
     ) -> list[MeasuredComponent]:
-        """Test the fastest link of each quantity, and return those that are far faster than most.
+        """Test the fastest link of each quantity, and return the links that are far too fast.
 
         A fast link is a warning: if most hosts are slow, most links are slow, and a link between
-        two healthy hosts seems fast. If every host has a fast link, no host is slow, and nothing is
-        tested.
+        two healthy hosts seems fast. A quantity in which every host has a fast link is not tested,
+        because then no host is slow.
 
         Args:
             fit_by_quantity: The ExcessFit of each quantity. If hosts were measured in groups larger
@@ -306,10 +307,10 @@ class HostSearch:
         cleared: Sequence[MeasuredComponent],
         control_log_times: LogTimes,
     ) -> dict[str, float]:
-        """Return, for each quantity, the smallest loss that no host or link can have unnoticed.
+        """Return, for each quantity, the smallest loss that would be found in any host or link.
 
-        For example, 0.15 means that a host that lost 15 % would have been found. The loss is the
-        largest of three: the loss that the noise of the control pairs can hide, the losses that
+        For example, 0.15 means that a host with a loss of 15 % would have been found. This loss is
+        the largest of three: the loss that the noise of the control pairs can hide, the losses that
         cleared hosts and links can still have, and the losses that untested hosts and links showed
         in the first rounds. Links have quantities of their own, such as ``all-reduce 16M of a
         link``.

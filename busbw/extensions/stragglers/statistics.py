@@ -38,7 +38,8 @@ class MeasuredComponent:
 
     Attributes:
         name: The name of the component in sentences, such as ``host a`` or ``link a - b``.
-        hosts: The host, or the two hosts of a link.
+        hosts: The host, or the two hosts of a link. A chip has its host, and a link between chips
+            has the host of the receiving chip.
         quantity: The quantity in which the component was tested.
         ratio: The time of the component divided by the median time of the components with which it
             was compared. A ratio above 1 is slow, and a ratio below 1 is fast.
@@ -72,7 +73,8 @@ class SequentialTest:
 
     Attributes:
         name: The name of the candidate in sentences, such as ``host a`` or ``link a - b``.
-        hosts: The host, or the two hosts of a link.
+        hosts: The host, or the two hosts of a link. A chip has its host, and a link between chips
+            has the host of the receiving chip.
         quantity: The quantity in which the candidate may be slow, such as ``all-reduce 16M``.
         min_loss: The smallest loss that counts as slow; 0.05 is 5 %.
         false_alarm_probability: The largest acceptable probability that the test ends with "slow"
@@ -178,9 +180,8 @@ class ExcessFit:
 
     Attributes:
         host_excesses: The excess of each host. The key is a tuple with the host alone, ``(host,)``.
-        link_excesses: The excess that is left for each link, when the slower of its two hosts is
-            taken into account (see `fit_excesses_of_pairs`). Empty if hosts were measured in
-            larger groups.
+        link_excesses: The excess of each link: the excess of its pair of hosts, minus the excess of
+            the slower host if this host is slow. Empty if hosts were measured in larger groups.
         log_time_stddev: The noise, as a standard deviation that outliers hardly change: of
             `link_excesses` or, if hosts were measured in larger groups, of the excesses of the
             groups.
@@ -300,7 +301,7 @@ _MIN_CHIPS, MIN_GROUP_LOSS = 3, 0.2
 
 
 def find_racks(times_s: Mapping[HostGroup, float], min_loss: float) -> Racks | None:
-    """Divide the hosts into racks, so that pairs in a rack are fast, and pairs across racks slow.
+    """Find the racks of the hosts: pairs in a rack are fast, and pairs across racks are slow.
 
     The time of every pair is tried as the limit between fast and slow pairs. Of the limits that
     give racks, the limit with the least variance among the fast and among the slow pairs is chosen
@@ -312,8 +313,8 @@ def find_racks(times_s: Mapping[HostGroup, float], min_loss: float) -> Racks | N
         min_loss: The smallest loss of pairs across racks that counts; 0.2 is 20 %.
 
     Returns:
-        The racks; None for fewer than six hosts, or if no limit gives racks with a loss above
-        `min_loss`.
+        The racks; None for fewer than six hosts, or if no limit gives racks whose connections lose
+        more than `min_loss`.
 
     """
     logs = {group: math.log(time_s) for group, time_s in times_s.items()}

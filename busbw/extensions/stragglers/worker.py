@@ -1,8 +1,9 @@
 """The times of chips: the reply of a worker, and the simulated times of the framework `fake`.
 
-The framework `fake` reads its times from a script, a JSON file. The key `chips` of the script has
-two values. `compute_s` lists the seconds that a computation takes on each chip of the process.
-`then` is a fault that happens when the chips are measured, such as ``hang``.
+The framework `fake` reads its times from a script, a JSON object in an environment variable. The
+key `chips` of the script has two values. `compute_s` lists the seconds that a computation takes on
+each chip of the process. `then` is a fault that happens when the chips are measured, such as
+``hang``.
 """
 
 from __future__ import annotations
