@@ -1,7 +1,8 @@
 """The pytest plugin, which `conftest.py` names; no other package of busbw imports pytest.
 
-This file has the options, and the fixtures that the tests of busbw read. The first such test that
-is collected loads the other files, so that sessions without these tests do not wait for them.
+This file has the options of busbw, and the fixtures that give tests their verdicts. A test that
+reads such a fixture is a test of busbw. When pytest collects the first test of busbw, this file
+loads the other files, so that sessions without tests of busbw do not wait for them.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from busbw.session.options import OPTIONS
 if TYPE_CHECKING:
     from busbw.model.verdict import Verdict
 
-# The fixtures that tests read verdicts by, one for each mode of sessions.
+# The names of the fixtures that give a test the verdict of its case. Each mode uses one of them.
 VERDICT_FIXTURES = tuple(dict.fromkeys(("busbw_verdict", *extensions.declared_names("MODES"))))
 
-# The name of the plugin that `busbw run` also loads.
+# The name of the second plugin that `busbw run` loads.
 SHIPPED_TESTS_PLUGIN = f"{__name__}.shipped_tests"
 
 # The files of this folder that have hooks for sessions with tests of busbw.
@@ -28,7 +29,7 @@ _FILES = ("items", "run", "terminal")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options of busbw, which the help shows above the options of pytest.
+    """Add the options and settings of busbw, which the help shows above the options of pytest.
 
     Raises pytest.UsageError if a conftest.py or another plugin has an option of the same name.
     """
@@ -50,10 +51,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def load_plugin_module(session: pytest.Session, name: str) -> Any:
-    """Return the module `name` of this folder, whose hooks pytest calls.
+    """Return the module `name` of this package, such as ``items``.
 
-    The first call registers the modules in `_FILES`, and a cleanup of pytest that may change the
-    exit code.
+    The first call also registers the modules in `_FILES` as plugins, so that pytest calls their
+    hooks, and registers a cleanup function that may change the exit code of pytest.
     """
     manager = session.config.pluginmanager
     if not manager.hasplugin(f"{__name__}.run"):
@@ -69,9 +70,9 @@ def load_plugin_module(session: pytest.Session, name: str) -> Any:
 def _read_verdict(request: pytest.FixtureRequest) -> Verdict:
     """Return the verdict of the case that is the parameter of the test.
 
-    All cases are run before the first test.
+    All cases have been measured and judged before the first test.
     """
-    verdict: Verdict = load_plugin_module(request.session, "items").verdict_of(request)
+    verdict: Verdict = load_plugin_module(request.session, "items").record_verdict(request)
     return verdict
 
 
@@ -82,20 +83,21 @@ globals().update({name: pytest.fixture(name=name)(_read_verdict) for name in VER
 def pytest_pycollect_makeitem(
     collector: pytest.Module | pytest.Class, name: str, obj: object
 ) -> object:
-    """Skip test functions at collection that read a fixture of another mode than the session's.
+    """Leave out a test function that reads the fixture of another mode than the session's mode.
 
-    Returns an empty list to skip `obj`, and None to let pytest collect `obj`.
+    For example, a session with ``--topology``, which only compiles, leaves out the tests that read
+    measured verdicts. Returns an empty list to leave `obj` out, and None to let pytest collect it.
     """
     if not inspect.isfunction(obj) or not collector.istestfunction(obj, name):
         return None
     fixtures = set(VERDICT_FIXTURES).intersection(inspect.signature(obj).parameters)
-    is_other = fixtures and load_plugin_module(collector.session, "items").belongs_to_other_mode(
-        collector.config, fixtures
-    )
+    is_other = fixtures and load_plugin_module(
+        collector.session, "items"
+    ).are_fixtures_of_other_mode(collector.config, fixtures)
     return [] if is_other else None
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give a test that reads a verdict the cases of the session as parameters."""
+    """Parametrize a test that reads a verdict with the cases of the session."""
     if set(VERDICT_FIXTURES).intersection(metafunc.fixturenames):
         load_plugin_module(metafunc.definition.session, "items").parametrize_test(metafunc)

@@ -1,6 +1,7 @@
-"""The values of a session that the stash of pytest's config holds, and functions that read them.
+"""The keys by which busbw stores the values of a session in the stash of pytest's config.
 
-A session without tests of busbw has no such values.
+The functions of this module read the options of busbw, and the cases of tests. A session without
+tests of busbw stores no values.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ UNDESCRIBED_ERRORS_KEY = pytest.StashKey[list[str]]()
 
 
 def begin_session(config: pytest.Config) -> UsageError | CollectedSession:
-    """Return the CollectedSession of the session, or the error if the options cannot be used.
+    """Return the session before its cases are run or, if the options cannot be used, the error.
 
-    The first call reads the options, when the first test that reads a verdict is collected. So
-    wrong options of busbw do not affect sessions without such tests. Raises pytest.UsageError in a
-    worker of pytest-xdist.
+    The first call reads the options of busbw, and stores the result. The call is made when pytest
+    collects the first test that reads a verdict. So wrong options of busbw do not affect sessions
+    without such tests. Raises pytest.UsageError in a worker of pytest-xdist.
     """
     if hasattr(config, "workerinput"):
         raise pytest.UsageError(
@@ -65,13 +66,13 @@ def begin_session(config: pytest.Config) -> UsageError | CollectedSession:
 
 
 def spec_of(item: pytest.Item) -> CaseSpec | None:
-    """Return the CaseSpec that is a parameter of a test item; None if the test has no case."""
+    """Return the CaseSpec that is the parameter of a test item; None if the test has no case."""
     parameters = getattr(getattr(item, "callspec", None), "params", {})
     specs = (parameters[name] for name in VERDICT_FIXTURES if name in parameters)
     return next((spec for spec in specs if isinstance(spec, CaseSpec)), None)
 
 
-def case_items(session: pytest.Session) -> dict[pytest.Item, CaseSpec]:
-    """Return the selected test items that have a case, each with its CaseSpec."""
+def case_specs_by_item(session: pytest.Session) -> dict[pytest.Item, CaseSpec]:
+    """Return the CaseSpec of each selected test item that has a case."""
     specs = {item: spec_of(item) for item in session.items}
     return {item: spec for item, spec in specs.items() if spec is not None}

@@ -1,9 +1,9 @@
-"""Make the cases parameters of tests, read their verdicts, and report the outcomes of tests.
+"""Give tests their cases and verdicts, and report the outcomes of cases as outcomes of tests.
 
-A case that was measured but not judged is reported as skipped, because the case neither failed nor
-passed: it is noisy, has no baseline or cannot be compared. The session has an item of its own. For
-its own files pytest-benchmark gets the recorded samples and the figures of each case. No verdict
-depends on whether pytest-benchmark is installed, disabled or skips benchmarks.
+A case that was measured but not judged is reported as a skipped test: such a case is noisy, has no
+baseline, or cannot be compared. The last test item stands for the session, and fails if the session
+fails. If pytest-benchmark is installed, it gets the recorded samples and the figures of each case,
+for its own tables and files. No verdict depends on pytest-benchmark.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from .config import (
     UNDESCRIBED_ERRORS_KEY,
     VERDICT_KEY,
     begin_session,
-    case_items,
+    case_specs_by_item,
     spec_of,
 )
 
-# The name of the attribute with the verdict that the test of a report has read.
+# The name of the attribute of a test report that holds the verdict that the test has read.
 VERDICT_ATTRIBUTE = "busbw_verdict"
 
 # The key of the case's id in `extra_info` of a benchmark. Only benchmarks of busbw have this key.
@@ -42,21 +42,22 @@ _CASE_KEY = "case"
 _MAX_REASON_CHARACTERS = 200
 
 
-def belongs_to_other_mode(config: pytest.Config, fixtures: set[str]) -> bool:
-    """Return whether a test function reads fixtures of another mode than the session's mode.
+def are_fixtures_of_other_mode(config: pytest.Config, fixture_names: set[str]) -> bool:
+    """Return whether a test function is for another mode than the mode of the session.
 
-    `fixtures` are the fixtures of busbw that the function reads. The result is also True if the
-    options cannot be used; `pytest_collection_finish` then raises an error.
+    `fixture_names` are the fixtures of busbw that the test function reads. The result is also True
+    if the options of busbw cannot be used. In this case `pytest_collection_finish` raises the error
+    later.
     """
     collected = begin_session(config)
-    return isinstance(collected, UsageError) or fixtures != {config.stash[MODE_KEY].fixture}
+    return isinstance(collected, UsageError) or fixture_names != {config.stash[MODE_KEY].fixture}
 
 
 def parametrize_test(metafunc: pytest.Metafunc) -> None:
-    """Parametrize a test with the cases of the session's mode.
+    """Parametrize a test with the cases that the mode of the session selects.
 
-    If no such cases exist, the error is kept for `pytest_collection_finish`. Raised here, the error
-    would look like a broken test.
+    If no cases can be selected, the error is stored, and `pytest_collection_finish` raises it
+    later. An error that is raised here would look like a broken test.
     """
     config = metafunc.config
     collected = begin_session(config)
@@ -77,11 +78,12 @@ def parametrize_test(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize(mode.fixture, specs, ids=[spec.id for spec in specs], indirect=True)
 
 
-def verdict_of(request: pytest.FixtureRequest) -> Verdict:
-    """Return the verdict of the case that is the parameter of `request`.
+def record_verdict(request: pytest.FixtureRequest) -> Verdict:
+    """Record the verdict of a test's case in the test item, and return the verdict.
 
-    The verdict is also recorded in the test item. A case that was not run gets the outcome FAILED.
-    An exception would not do: pytest does not count an error in a fixture as a failed test.
+    The case is the parameter of `request`. The figures of the verdict become properties in JUnit
+    XML, and pytest-benchmark gets the samples. A case that was not run gets the outcome FAILED.
+    (If this fixture raised an exception, pytest would not count the test as failed.)
     """
     spec: CaseSpec = request.param
     stash = request.config.stash
@@ -103,11 +105,16 @@ def verdict_of(request: pytest.FixtureRequest) -> Verdict:
 def _replay_samples(
     request: pytest.FixtureRequest, measurement: Measurement, properties: Mapping[str, object]
 ) -> None:
-    """Let pytest-benchmark time the recorded samples of `measurement` by a clock that replays them.
+    """Give pytest-benchmark the recorded samples of a case, as if it had timed them itself.
 
-    `request` is the request of the fixture of the verdict. `properties` are the figures of the
-    case, for `extra_info`. Nothing is done without samples, or if pytest-benchmark is missing or
-    skips benchmarks.
+    pytest-benchmark times an empty function, with a timer that replays the samples. Nothing is done
+    if there are no samples, or if pytest-benchmark is missing or skips benchmarks.
+
+    Args:
+        request: The request of the fixture that reads the verdict.
+        measurement: The measurement of the case, with its samples.
+        properties: The figures of the case, which pytest-benchmark stores as `extra_info`.
+
     """
     samples_s = [sample for run in measurement.runs for sample in run.samples_s]
     config, case = request.config, measurement.case
@@ -130,11 +137,10 @@ def _replay_samples(
 
 
 def session_verdict(session: pytest.Session) -> SessionVerdict | None:
-    """Return the verdict of the session; None if the cases were not run or not judged.
+    """Return the verdict of the session; None if its cases were not run or not judged.
 
-    NO_VERDICT is added to its outcomes if the test of a case did not read the verdict of the case,
-    if a test of busbw raised an error that no verdict describes, or if pytest-benchmark skips
-    benchmarks.
+    The outcome NO_VERDICT is added in three cases: a test of a case has not read the verdict, a
+    test of busbw raised an error that no verdict describes, or pytest-benchmark skips benchmarks.
     """
     judged = session.config.stash.get(JUDGED_SESSION_KEY, None)
     if judged is None:
@@ -165,10 +171,10 @@ def session_verdict(session: pytest.Session) -> SessionVerdict | None:
 
 
 class SessionItem(pytest.Item):
-    """The last test item, which fails if the verdict of the session fails."""
+    """The last test item, which stands for the session, and fails if the session fails."""
 
     def runtest(self) -> None:
-        """Record the verdict of the session in the item, and fail if the verdict fails."""
+        """Record the verdict of the session in this item, and fail if the session fails."""
         verdict = session_verdict(self.session)
         if verdict is None:
             pytest.fail("nothing was run", pytrace=False)
@@ -179,13 +185,15 @@ class SessionItem(pytest.Item):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Append the item of the session after all other items, or raise an error of the options.
+    """Append the item of the session after all other items, or raise the error of wrong options.
 
-    Options such as -k, --lf and --ff, which deselect and sort items, do not affect this item.
+    Options that deselect or sort items, such as -k, --lf and --ff, do not affect the item of the
+    session, because pytest has already applied them. Raises pytest.UsageError if the options of
+    busbw cannot be used.
     """
     if SESSION_KEY not in session.config.stash:
         return
-    collected, cases = begin_session(session.config), case_items(session)
+    collected, cases = begin_session(session.config), case_specs_by_item(session)
     if isinstance(collected, UsageError):
         raise pytest.UsageError(f"busbw: {collected}")
     if cases:
@@ -224,19 +232,19 @@ _STYLES = {"passed": (".", "green"), "skipped": ("s", "yellow"), "failed": ("F",
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Give the report of a case's test the outcome of the verdict that the test read.
+    """Set the outcome of a test report by the verdict that the test read.
 
-    A failed verdict always fails the test: under ``python -O``, which drops assertions, and
-    also if the test is marked xfail or skips itself. If the verdict is no judgement, such as NOISY,
-    a passed test is reported as skipped, unless the verdict is expected. Other reports, and the
-    report of the session's test, keep their outcome.
+    If the verdict fails, the test fails, even if its assertions are dropped (``python -O``), if it
+    is marked xfail, or if it skips itself. If the verdict neither fails nor passes, such as NOISY,
+    a passed test is reported as skipped, unless this outcome was expected. Reports of other tests,
+    and of the item of the session, keep their outcome.
     """
     report = yield
     verdict = item.stash.get(VERDICT_KEY, None)
     is_case = spec_of(item) is not None
     is_failed_call = call.when == "call" and verdict is not None and verdict.failed
     if report.failed and (is_case or isinstance(item, SessionItem)) and not is_failed_call:
-        _keep_error(item, call)
+        _record_undescribed_error(item, call)
     if call.when != "call" or verdict is None:
         return report
     vars(report)[VERDICT_ATTRIBUTE] = verdict
@@ -252,8 +260,8 @@ def pytest_runtest_makereport(
     return report
 
 
-def _keep_error(item: pytest.Item, call_info: pytest.CallInfo[None]) -> None:
-    """Add the error of a test of busbw to the errors that no verdict describes."""
+def _record_undescribed_error(item: pytest.Item, call_info: pytest.CallInfo[None]) -> None:
+    """Store the first line of an error in a test of busbw, which no verdict of a case describes."""
     error: Any = call_info.excinfo.value if call_info.excinfo else None
     # The first exception of an ExceptionGroup says more than the group.
     while getattr(error, "exceptions", ()):
@@ -265,10 +273,11 @@ def _keep_error(item: pytest.Item, call_info: pytest.CallInfo[None]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, Any] | None:
-    """Return the outcome of a case, to be shown in place of pytest's passed, failed or skipped.
+    """Return how pytest shows the outcome of a case or of the session, such as REGRESSED.
 
-    The values are the category in pytest's last line, the letter in the progress, and the word with
-    its color. Returns None for a report without a case.
+    Returns three values: the category in pytest's last line, the letter in the progress line, and
+    the word of verbose output with its color. Returns None if pytest shows its own word, such as
+    PASSED.
     """
     verdict = getattr(report, VERDICT_ATTRIBUTE, None)
     # Failed cases are counted one by one, so the session that fails with them is not counted.
@@ -286,7 +295,10 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, Any] 
 def pytest_benchmark_group_stats(
     config: pytest.Config, benchmarks: list[dict[str, Any]]
 ) -> Generator[None, Sequence[object], Sequence[object]]:
-    """Leave the cases out of pytest-benchmark's table, which has no GB/s, unless it is verbose."""
+    """Remove the cases of busbw from pytest-benchmark's table, unless --benchmark-verbose is set.
+
+    The tables of busbw show the same times, and also GB/s.
+    """
     if not config.getoption("benchmark_verbose"):
         benchmarks[:] = [row for row in benchmarks if _CASE_KEY not in row["extra_info"]]
     return (yield)
@@ -296,7 +308,7 @@ def pytest_benchmark_group_stats(
 def pytest_benchmark_update_json(
     config: pytest.Config, benchmarks: list[object], output_json: dict[str, Any]
 ) -> None:
-    """Replace the parameters and the timer of each case, which JSON cannot hold, by names."""
+    """Replace the parameters and the timer of each case by names, because JSON cannot hold them."""
     for row in output_json["benchmarks"]:
         if _CASE_KEY in row["extra_info"]:
             row["params"] = {"case": row["extra_info"][_CASE_KEY]}

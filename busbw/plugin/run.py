@@ -1,8 +1,8 @@
 """Run the steps of a session from hooks of pytest, and set the exit code.
 
-All cases are measured before the first test, so that the duration of no test includes measuring.
-The exit code follows the session's verdict, even if hooks of other plugins change tests or the exit
-code.
+All cases are measured before the first test. So the duration that pytest shows for a test does not
+include measuring. The exit code follows the verdict of the session, even if the hooks of other
+plugins change tests or the exit code.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .config import (
     MODE_KEY,
     SESSION_KEY,
     VERDICT_KEY,
-    case_items,
+    case_specs_by_item,
     spec_of,
 )
 from .items import session_verdict
@@ -48,9 +48,12 @@ _OPTIONS_WITHOUT_RUN = ("collectonly", "show_fixtures_per_test")
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
-    """Run and judge the selected cases before pytest runs the tests, which read the verdicts."""
+    """Run and judge the selected cases, and then let pytest run the tests, which read the verdicts.
+
+    Raises pytest.UsageError if the cases cannot be run with these options.
+    """
     config = session.config
-    specs = tuple(dict.fromkeys(case_items(session).values()))
+    specs = tuple(dict.fromkeys(case_specs_by_item(session).values()))
     is_broken = session.testsfailed and not config.option.continue_on_collection_errors
     if specs and not config.option.collectonly and not is_broken:
         collected_session = config.stash[SESSION_KEY]
@@ -67,16 +70,16 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Record the test of a case, because a plugin may remove the test from the session later."""
+    """Remember a test that has a case, so that a plugin cannot remove the test unnoticed later."""
     if spec_of(item) is not None:
         item.config.stash.setdefault(CASE_ITEMS_KEY, {})[item] = None
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
-    """Remove the tests that the user's options deselected from the items of cases.
+    """Forget the tests of cases that the user deselected, for example with -k.
 
-    A test that a plugin deselects by itself stays an item of a case, so that its verdict counts as
-    unread.
+    A test that a plugin deselected on its own is not forgotten. Its verdict counts as unread, so
+    that the session fails.
     """
     for item in items:
         config = item.config
@@ -88,9 +91,9 @@ def pytest_deselected(items: Sequence[pytest.Item]) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitCode) -> None:
-    """Write baselines, the history and the requested files, and set the exit code.
+    """Write the baselines, the history and the requested files, and set the exit code of pytest.
 
-    Nothing is written after an interrupt or another error of pytest.
+    Nothing is done after an interrupt or another error of pytest, or if no case was judged.
     """
     config, verdict = session.config, session_verdict(session)
     judged_session = config.stash.get(JUDGED_SESSION_KEY, None)
@@ -104,11 +107,11 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitC
 
 
 def correct_exit_code(session: pytest.Session) -> None:
-    """Replace an exit code of 0 if the session's verdict fails, or if no verdict was read.
+    """Replace the exit code 0 by 1 if the session failed, or if no verdict of a case was read.
 
-    An unread verdict counts if cases were collected, or if the command is `busbw run`. Cases that
-    the user's options deselected do not count as collected. This function is called after all
-    hooks, because any hook may set the exit code.
+    Without a read verdict, the exit code stays 0 if no case was collected and the command is not
+    `busbw run`. Cases that the user deselected do not count as collected. pytest calls this
+    function after all hooks, because any hook may set the exit code.
     """
     config = session.config
     is_run = not any(getattr(config.option, name, False) for name in _OPTIONS_WITHOUT_RUN)
@@ -126,7 +129,7 @@ def correct_exit_code(session: pytest.Session) -> None:
 
 
 def _problem_text(session: pytest.Session) -> str:
-    """Return the reason why the exit code must not be 0; empty if the exit code may be 0."""
+    """Return the reason why the exit code must not be 0; an empty text if it may be 0."""
     cases = session.config.stash.get(CASE_ITEMS_KEY, {})
     if any(VERDICT_KEY in item.stash for item in cases):
         verdict = session_verdict(session)

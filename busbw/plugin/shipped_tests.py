@@ -1,7 +1,8 @@
-"""The plugin of `busbw run` alone, which runs the tests that busbw ships unless paths are passed.
+"""The second plugin of `busbw run`, which adds the tests that busbw ships (shipped tests).
 
-These tests are outside of the user's repository. Nevertheless pytest uses the root directory and
-the ini file of the current directory, because it looks for both before it calls the hooks below.
+The shipped tests run unless the user passes paths of other tests. They are outside of the user's
+repository. Nevertheless pytest uses the root directory and the ini file of the current directory,
+because pytest looks for both before it calls the hooks of this plugin.
 """
 
 from __future__ import annotations
@@ -21,9 +22,14 @@ _SHIPPED_FOLDER = "busbw/perf"
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
-    """Replace names of shipped tests in `args` by their paths; without a path, add all of them."""
+    """Add the paths of the shipped tests to the arguments of pytest.
+
+    All shipped tests are added in front of `args` if `args` names no path. If `args` names shipped
+    tests, such as ``busbw/perf/...``, each name is replaced by the path of the test. `args` is
+    changed in place.
+    """
     folder, arguments = shipped_folder("perf"), early_config.known_args_namespace
-    paths = [_path_of(argument, early_config, folder) for argument in args]
+    paths = [_resolve_shipped_test(argument, early_config, folder) for argument in args]
     shipped_paths = [path for argument, path in zip(args, paths) if path != argument]
     args[:] = paths
     if arguments.file_or_dir and not shipped_paths:
@@ -44,15 +50,21 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Load `run.py`, which fails a session in which no test reads a verdict."""
+    """Load the module `run`, which fails a session of `busbw run` if no test reads a verdict."""
     load_plugin_module(session, "run")
 
 
-def _path_of(argument: str, config: pytest.Config, folder: Path) -> str:
+def _resolve_shipped_test(argument: str, config: pytest.Config, folder: Path) -> str:
     """Return the path of the shipped test that `argument` names, or else `argument` itself.
 
-    pytest's reports call a shipped test ``busbw/perf/...``, which is usually no file of the user;
-    such a file of the user is preferred. `folder` is the folder of the shipped tests.
+    The reports of pytest call a shipped test ``busbw/perf/...``. If the user has a file with this
+    name, `argument` means this file, and is returned unchanged.
+
+    Args:
+        argument: An argument of pytest, such as ``busbw/perf/test_collectives.py``.
+        config: The config of pytest, with the root directory and the current directory.
+        folder: The folder of the shipped tests.
+
     """
     file, colons, test = argument.partition("::")
     path = Path(os.path.normpath(config.invocation_params.dir / file))
@@ -63,13 +75,16 @@ def _path_of(argument: str, config: pytest.Config, folder: Path) -> str:
 
 
 class _ShippedTests:
-    """The hooks of pytest that collect the shipped tests in the folder `folder`."""
+    """A plugin of pytest, whose hooks collect the shipped tests in the folder `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def pytest_configure(self, config: pytest.Config) -> None:
-        """Raise a single error for all tests if an option lets pytest-xdist start processes."""
+        """Raise pytest.UsageError if an option lets pytest-xdist start processes.
+
+        Otherwise each of these processes would raise an error of its own.
+        """
         if config.getoption("numprocesses", None):
             raise pytest.UsageError(
                 "busbw: it measures alone on the machine, and -n (perhaps in addopts) lets "
@@ -78,16 +93,20 @@ class _ShippedTests:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
-        """Ignore all files next to the folder and next to its parents, such as site-packages."""
+        """Return True for paths next to the folder of the shipped tests, or next to its parents.
+
+        pytest then ignores these paths, for example all packages in site-packages. Returns None for
+        any other path, which pytest handles as usual.
+        """
         return True if collection_path.parent in self._folder.parents else None
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_pycollect_makemodule(
         self, module_path: Path, parent: pytest.Collector
     ) -> pytest.Module | None:
-        """Name a module of shipped tests ``busbw/perf/...``, wherever busbw is installed.
+        """Return a module of shipped tests under the name ``busbw/perf/...``.
 
-        Returns None for any other module.
+        The name is the same wherever busbw is installed. Returns None for any other module.
         """
         if module_path.parent != self._folder:
             return None

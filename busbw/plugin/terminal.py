@@ -1,7 +1,7 @@
 """Write the lines of a session to pytest's terminal: header, progress, tables and the verdict.
 
-`busbw.report` makes the lines. The section of busbw shows the failed cases, and the sections of
-pytest show only other failed tests.
+The package `busbw.report` makes the lines. Failed cases are shown in a section of busbw, and not
+in pytest's section of failed tests.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from .items import VERDICT_ATTRIBUTE
 
 
 class Terminal(Display):
-    """The output of pytest, a terminal or a log, to which a session writes its lines."""
+    """The display that writes the lines of a session to the output of pytest.
+
+    The output is a terminal, or a log without overwritten lines.
+    """
 
     def __init__(self, reporter: pytest.TerminalReporter) -> None:
         self._reporter = reporter
@@ -32,7 +35,7 @@ class Terminal(Display):
         self.verbose = reporter.verbosity > 0
 
     def write_line(self, text: str) -> None:
-        """Write `text` as a line of its own, after the erased progress."""
+        """Erase the progress, if any is shown, and write `text` as a line of its own."""
         if self._has_progress:
             self._reporter.rewrite("", erase=True)
             self._reporter.write("\r")
@@ -42,7 +45,7 @@ class Terminal(Display):
         self._reporter.flush()
 
     def overwrite(self, text: str) -> None:
-        """Show `text` as the progress, in place of the previous progress."""
+        """Show `text` as the progress, and erase the previous progress."""
         width = shutil.get_terminal_size().columns - 1
         self._reporter.rewrite(text[:width], erase=True)
         self._has_progress = True
@@ -52,7 +55,7 @@ class Terminal(Display):
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> Generator[None]:
-    """Write the section of busbw below all other sections: tables, notes and the verdict."""
+    """Write the section of busbw, with tables, notes and the verdict, below all other sections."""
     judged_session = config.stash.get(JUDGED_SESSION_KEY, None)
     if judged_session is None:
         return (yield)
@@ -70,12 +73,18 @@ def pytest_terminal_summary(
         failed_reports += shown_reports
     terminalreporter.ensure_newline()
     terminalreporter.section("busbw")
-    for line in _section_lines(judged_session, config):
+    for line in _busbw_section_lines(judged_session, config):
         terminalreporter.write_line(line.text, **line.markup)
 
 
-def _section_lines(judged_session: JudgedSession, config: pytest.Config) -> Iterator[TextLine]:
-    """Yield the lines of the section of busbw."""
+def _busbw_section_lines(
+    judged_session: JudgedSession, config: pytest.Config
+) -> Iterator[TextLine]:
+    """Yield the lines that the section of busbw shows after the tests.
+
+    The lines are tables, notes, logs of failures, and the verdict of the session as the last line,
+    followed only by errors.
+    """
     verbose = config.get_verbosity() > 0
     verdicts = tuple(judged_session.verdicts.values())
     tables, explanations = config.stash[MODE_KEY].tables(judged_session, verbose)
