@@ -1,11 +1,11 @@
 """The `busbw` command with its subcommands: `run`, `history`, `summary`, and extensions' commands.
 
-A subcommand is a module in this package, or a module that an extension declares. Its function
-`add_to` adds a parser. Its function `run` reads options and files, calls other packages, and prints
-the results. It returns the exit code: 0 for success, 1 for failure, 2 for wrong usage. A file that
-an option names for output is checked before the command does anything, so that no file of a user is
-lost. A module with a true `PASSES_OPTIONS_ON` gets the words after ``--`` as `passed`, for another
-command.
+A subcommand is a module in this package, or a module that an extension declares. The module has two
+functions. `add_to` adds the parser of the subcommand. `run` reads options and files, calls other
+packages, prints the results, and returns the exit code: 0 for success, 1 for failure, 2 for wrong
+usage. A command checks its output files before it does anything, so that no file of the user is
+lost. If a module sets `PASSES_OPTIONS_ON` to True, the words after ``--`` are meant for another
+command, and `run` gets them as `options.passed`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CORE_COMMANDS = ("run", "history", "summary")
 
 
 class CommandError(Exception):
-    """The error of a command that cannot give a result; the message tells the user the reason."""
+    """The error of a command that cannot give a result. The message tells the user the reason."""
 
 
 # `with command_error(SomeError):` turns a SomeError into a CommandError.
@@ -44,15 +44,15 @@ def add_command(
     description: str | None,
     example: str = "",
 ) -> argparse.ArgumentParser:
-    """Add a subcommand to `commands`, and return its parser.
+    """Add a subcommand of `busbw`, and return its parser, to which options can be added.
 
     Args:
-        commands: The subcommands of `busbw`.
+        commands: The subcommands so far.
         name: The name of the subcommand.
         run: The function that runs the subcommand and returns the exit code.
         help: A line for `busbw --help`.
-        description: A text for `busbw NAME --help`; None for no text.
-        example: A command line that is shown below the options; "" for none.
+        description: The text above the options in `busbw NAME --help`; None for no text.
+        example: A command line that is shown below the options; "" for no example.
 
     """
     parser = commands.add_parser(
@@ -67,7 +67,7 @@ def add_command(
 
 
 def add_baselines_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option --baselines, the folder with the file of acknowledged changes."""
+    """Add the option --baselines, which names the folder with the file `acknowledged.toml`."""
     parser.add_argument(
         "--baselines",
         type=parse_path,
@@ -78,9 +78,9 @@ def add_baselines_option(parser: argparse.ArgumentParser) -> None:
 
 
 def add_machine_option(parser: argparse.ArgumentParser, help_ending: str = "") -> None:
-    """Add the option --machine, the folder of a machine in the history.
+    """Add the option --machine, which names the folder of a machine in the history.
 
-    The help of the option ends with `help_ending`, such as `` (default: all)``.
+    `help_ending` is added to the help of the option, such as `` (default: all)``.
     """
     parser.add_argument(
         "--machine",
@@ -97,14 +97,16 @@ def check_output_file(
     recognizes_text: Callable[[str], bool],
     inputs: Iterable[Path] = (),
 ) -> None:
-    """Raise UsageError unless a command may write the file `path`.
+    """Raise UsageError if a command would overwrite a file of the user by mistake.
+
+    A command may write a new file, and overwrite an empty file or a file of the same kind.
 
     Args:
-        option: The option that names the file, for the message.
-        path: The file, which must be new, empty, or of the same kind; None if no file is written.
-        kind: The kind of file, such as ``a page of busbw page``, for the message.
+        option: The option that names the file, for the error message.
+        path: The file to write; None if the command writes no file.
+        kind: The kind of file, for the error message, such as ``a page of busbw page``.
         recognizes_text: A function that returns whether the text of a file is of this kind.
-        inputs: Files that the command reads, and must not overwrite.
+        inputs: The files that the command reads, which must not be overwritten.
 
     """
     if path is not None:
@@ -115,23 +117,28 @@ def check_output_file(
 
 
 def print_progress(text: str) -> None:
-    """Print `text` to standard error, as a line that begins with ``busbw:`` exactly once."""
+    """Print `text` to standard error as a line that begins with ``busbw: ``.
+
+    The prefix is not repeated if `text` already begins with it.
+    """
     print(f"busbw: {text.removeprefix('busbw: ')}", file=sys.stderr, flush=True)
 
 
 def write_escaped(write: Callable[[str], int], text: str) -> int:
-    """Call `write` with `text` whose control characters and GitHub workflow commands are escaped.
+    """Write `text` with `write`, after control characters and workflow commands are escaped.
 
-    Returns the result of `write`, a number of characters.
+    A workflow command is a line that GitHub Actions would execute, such as ``::error::``. Returns
+    the result of `write`, which is the number of written characters.
     """
     return write(wire.escape_workflow_commands(wire.escape_unprintable(text)))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command that `arguments` name, and return the exit code.
+    """Run the subcommand that the first argument names, and return the exit code.
 
-    By default the arguments are the command line of this process. Errors of the command are printed
-    on standard error, except BrokenPipeError, which is raised.
+    If `arguments` is None, the arguments of this process are used. An error of the subcommand is
+    printed on standard error, and gives the exit code 1, or 2 for wrong usage. Raises
+    BrokenPipeError if the reader of standard output has ended.
     """
     parser = argparse.ArgumentParser(
         prog="busbw",
@@ -161,10 +168,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def find_commands(name: str = "") -> list[ModuleType]:
-    """Return the modules of all commands, in the order of --help, or of the command `name`.
+    """Return the modules of all subcommands, or the module of the subcommand `name` alone.
 
-    With a `name` only the module of this command is imported, because packages that other commands
-    need may be missing. The list is empty if no command has this name.
+    The modules are in the order of `busbw --help`. With a `name`, the other modules are not even
+    imported, because packages that they need may be missing. The list is empty if no subcommand has
+    this name.
     """
     core_modules = [
         import_module(f"{__name__}.{core}") for core in _CORE_COMMANDS if name in ("", core)

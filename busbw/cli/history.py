@@ -1,7 +1,7 @@
 """`busbw history DIR`: show the times that sessions measured for each case.
 
-The command reads the history that `--history` appends to, and does not change it. Other commands
-read histories and the files of `--results` by the functions of this module.
+The command reads the history that `--history` appends to, and does not change the history. Other
+commands use the functions of this module to read histories, and files that `--results` wrote.
 """
 
 from __future__ import annotations
@@ -62,7 +62,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def read_session(path: Path) -> SessionDocument:
-    """Return the session in a file of `--results`. Raises UsageError if the file is not valid."""
+    """Read a file that `--results` wrote, and return its session.
+
+    Raises UsageError if the file cannot be read, or is not such a file.
+    """
     with as_usage_error(storage.InputError, wire.WireError, where=f"{path}: "):
         return read_results(storage.read(path))
 
@@ -70,12 +73,13 @@ def read_session(path: Path) -> SessionDocument:
 def read_machine_histories(
     root: Path, baselines: Path, names: Collection[str] | None = None
 ) -> list[MachineHistory]:
-    """Return the history of each machine, with the levels of its cases over time.
+    """Read the history of each machine, and return it with the levels of its cases over time.
 
     Args:
         root: The folder of the history.
-        baselines: The folder of the file that lists acknowledged changes.
-        names: The folders of the machines to read, such as ``tpu-v5-lite/4r``; None for all.
+        baselines: The folder with the file of acknowledged changes, `acknowledged.toml`.
+        names: The machines to read, by their folders in the history, such as ``tpu-v5-lite/4r``;
+            None for all machines.
 
     Raises:
         HistoryError: A file of the history, or the file of acknowledged changes, cannot be read.
@@ -101,22 +105,24 @@ def select_machine_histories(
     name: str | None = None,
     sessions: Iterable[SessionDocument] = (),
 ) -> Sequence[MachineHistory]:
-    """Return the histories of the machines that a command shows.
+    """Read the histories of the machines that a command shows, and return them.
+
+    If `name` is given, only this machine is shown. Otherwise the machines of `sessions` are shown
+    or, without sessions, all machines of the history.
 
     Args:
-        root: The folder of the history; None for no history.
-        baselines: The folder of the file that lists acknowledged changes.
-        name: The machine that --machine names; None for the machines of `sessions` or, without such
-            sessions, for all machines.
+        root: The folder of the history; None if the user named no history.
+        baselines: The folder with the file of acknowledged changes, `acknowledged.toml`.
+        name: The machine that --machine names, such as ``tpu-v5-lite/4r``; None for no option.
         sessions: The sessions that the command shows.
 
     Returns:
-        The histories; empty without `root`. If the history lacks the machines of `sessions`, the
-        list is empty, and a note on standard error says so.
+        The histories. They are empty if `root` is None. They are also empty if the history lacks
+        the machines of `sessions`, and then a note on standard error says so.
 
     Raises:
-        UsageError: The history cannot be read, is empty, or lacks the machine `name`; or `name` is
-            not empty without `root`.
+        UsageError: The history cannot be read, is empty, or lacks the machine `name`. Or the user
+            named a machine, but no history.
 
     """
     if root is None and name:
@@ -150,9 +156,10 @@ _CELL_TEXT_BY_HEADING: Mapping[str, Callable[..., str]] = {
 
 
 def cases_tables(machine: MachineHistory) -> list[Table]:
-    """Return tables with a row for each case of a machine, and the changes of levels as notes.
+    """Return tables with a row for each case of a machine, and notes on changes of its levels.
 
-    Cases that were measured without a reference stack share a table, whatever the framework.
+    A table contains the cases with the same reference stack, or the cases of all frameworks that
+    were measured without a reference stack.
     """
     histories_by_title: dict[str, list[CaseHistory]] = {}
     for history in machine.cases:
@@ -173,7 +180,7 @@ def cases_tables(machine: MachineHistory) -> list[Table]:
 
 
 def _cases_table(cases: Sequence[CaseHistory]) -> Table:
-    """Return a table with a row for each case, and the sentences on its changes below the row."""
+    """Return a table with a row for each case, and below each row the changes of the case."""
     columns = (
         Column(
             head,

@@ -1,6 +1,7 @@
-"""`busbw run [OPTIONS]`: run pytest with busbw's plugin and, unless tests are named, busbw's tests.
+"""`busbw run [OPTIONS]`: run pytest with the plugins of busbw.
 
-pytest replaces this process, so that terminal, signals and exit code are pytest's own.
+The tests that busbw ships are run, unless the user names other tests. pytest replaces this process,
+so that the terminal, the signals and the exit code are those of pytest.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ work too.
 
 
 def add_to(commands: Subparsers) -> None:
-    """Add the subcommand `run` to `commands`; it passes all its arguments on to pytest."""
+    """Add the subcommand `run` to `commands`. The subcommand passes all arguments on to pytest."""
     parser = commands.add_parser(
         "run",
         help="Measure all-reduce, compare with baselines, and fail if it became slower",
@@ -42,7 +43,7 @@ def add_to(commands: Subparsers) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Replace this process by pytest, with the arguments of the command."""
+    """Replace this process by pytest, with the arguments of the command. Never returns."""
     if {"-h", "--help"} & set(options.options):
         print(_DESCRIPTION, flush=True)
     os.execv(sys.executable, [sys.executable, *_PYTEST_ARGUMENTS, *options.options])

@@ -1,8 +1,8 @@
 """`busbw summary RESULTS`: print the result of a session as Markdown.
 
 The Markdown is for the summary of a workflow run, an issue or a mail. Names, reasons and logs are
-escaped, so that no markup, mention or link in them has an effect. The command reads a file of
-`--results` and the folder of `--history`.
+escaped, so that no markup, mention or link in them has an effect. The command reads a file that
+`--results` wrote and, if requested, the folder of `--history`.
 """
 
 from __future__ import annotations
@@ -60,18 +60,19 @@ def run(options: argparse.Namespace) -> int:
 
 def markdown_summary(
     session: SessionDocument,
-    texts_since_when: Sequence[str] = (),
+    failing_since_sentences: Sequence[str] = (),
     history_sections: Mapping[str, Iterable[Paragraph]] = {},
 ) -> str:
-    """Return a session as Markdown: its verdict, failures, tables and facts.
+    """Return a Markdown text that shows a session: its verdict, logs, tables, notes and stack.
 
     Args:
-        session: The session, read from results.
-        texts_since_when: Sentences that say since when cases fail.
-        history_sections: The paragraphs on the history of each machine, by heading.
+        session: The session, read from a file that `--results` wrote.
+        failing_since_sentences: Sentences that say since when cases fail.
+        history_sections: The paragraphs on the history of each machine, by the heading of their
+            section.
 
     """
-    description = session.describe(texts_since_when)
+    description = session.describe(failing_since_sentences)
     outcomes, text = ", ".join(session.session.outcomes), session.session.text
     lines = [
         f"## {_escape_markdown(description.title)}",
@@ -79,7 +80,7 @@ def markdown_summary(
         f"**{_escape_markdown(outcomes)}** {_escape_markdown(text)}",
     ]
     for heading, paragraphs in {"What changed": description.changes, **history_sections}.items():
-        lines += _section_lines(heading, paragraphs)
+        lines += _markdown_section(heading, paragraphs)
     for title, log_lines in description.logs:
         lines += _folded_block(title, log_lines)
     for table in description.tables:
@@ -88,12 +89,12 @@ def markdown_summary(
     for note in description.notes:
         lines += ["", _escape_markdown(note)]
     facts = [f"{name}: {text}" for name, text in description.facts.items()]
-    lines += _section_lines("Where and with what", [("The session:", facts)])
+    lines += _markdown_section("Where and with what", [("The session:", facts)])
     return "\n".join(lines) + "\n"
 
 
-def _section_lines(heading: str, paragraphs: Iterable[Paragraph]) -> Iterator[str]:
-    """Yield the lines of a Markdown section: its heading, and each paragraph with its list."""
+def _markdown_section(heading: str, paragraphs: Iterable[Paragraph]) -> Iterator[str]:
+    """Yield the lines of a section in Markdown: the heading, and each paragraph with its list."""
     yield from ("", f"### {_escape_markdown(heading)}")
     for text, points in paragraphs:
         yield from ("", _escape_markdown(text))
@@ -101,10 +102,10 @@ def _section_lines(heading: str, paragraphs: Iterable[Paragraph]) -> Iterator[st
 
 
 def _folded_block(title: str, lines: Sequence[str]) -> list[str]:
-    """Return the Markdown of a block of `lines` that is hidden below its title until it is clicked.
+    """Return the lines of Markdown for a block of `lines` that is hidden until a title is clicked.
 
-    The fences around the block are longer than any fence in its lines. Control characters and
-    GitHub workflow commands in the lines are escaped.
+    Control characters and GitHub workflow commands in `lines` are escaped. The fences of backticks
+    around the block are longer than any run of backticks in it.
     """
     text = wire.escape_unprintable("\n".join(line.replace("\n", " ") for line in lines))
     fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", text)), 0)
@@ -120,9 +121,10 @@ _COMMENT = "<!-- -->"
 
 
 def _escape_markdown(text: str) -> str:
-    """Return `text` as a line of Markdown in which no character acts as markup.
+    """Return `text` as a single line of Markdown that shows the same characters.
 
-    Whitespace and line ends become single spaces.
+    No character of `text` acts as markup, a mention or a link. Each run of spaces and line ends
+    becomes a single space.
     """
     line = wire.escape_unprintable(" ".join(text.split()))
     line = _MARKUP_PATTERN.sub(r"\\\g<0>", line).replace("&", "&amp;").replace("<", "&lt;")
