@@ -112,7 +112,9 @@ class SoakRunner(RoundRunner):
             self.run_rounds(cases, 1)
             cases = [case for case in cases if not self._results[Side.CANDIDATE, case]]
 
-    def _send_request(self, side: Side, group: Group, case: Case, name: str) -> Tally | Failure:
+    def _ask_and_store_result(
+        self, side: Side, group: Group, case: Case, name: str
+    ) -> Tally | Failure:
         """Soak `case` in the workers of `group` in place of measuring it, and record the result.
 
         The case is soaked for its share of the duration, but at most for _MAX_TURN_S seconds. The

@@ -79,7 +79,6 @@ def test_each_column_of_the_table_of_find_slow_ends_at_the_same_place_in_each_ro
 
 
 def test_find_slow_compares_the_directions_of_a_slow_link() -> None:
-    slow = _tested("link a - b", ("a", "b"), 2.0)
     directions = {"a - b": {"a to b": 0.1, "b to a": 0.3}}
-    sentences = list(replace(HEALTHY, slow=(slow,), directions=directions).sentences())
-    assert sentences[1] == "link a - b: b to a takes 3.00x a to b"
+    sentences = replace(HEALTHY, directions=directions).sentences()
+    assert "link a - b: b to a takes 3.00x a to b" in sentences
