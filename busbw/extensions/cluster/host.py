@@ -1,8 +1,8 @@
 """Start, feed and end workers on a host of a cluster, as a session on another host requests.
 
-A request of the session has a channel of execnet for the answers, the name of a method of Host, and
-arguments. Each request runs in a thread of its own. The kernel kills a worker when the thread that
-started the worker ends, so the thread runs as long as the worker.
+A request of the session names a method of Host, and has the arguments of the method and a channel
+of execnet for the answers. Each request runs in a thread of its own. The kernel kills a worker when
+the thread that started the worker ends, so the thread runs as long as the worker.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HEARTBEAT_S, MAX_SILENCE_S = 5.0, 30.0
 
 # The code on the command line of the Python on a host. It executes the first line that execnet
 # sends. An older Python can read this code, too, and then ends with a sentence.
-PYTHON_CODE = (
+BOOTSTRAP_CODE = (
     "import sys;sys.version_info<(3,11)and sys.exit("
     "'Python %d.%d is too old: expected 3.11 or newer'%sys.version_info[:2]);"
     "exec(eval(sys.stdin.readline()))"
@@ -34,24 +34,24 @@ PYTHON_CODE = (
 
 
 class Host:
-    """The part of a session that runs on another host, and starts the workers on that host.
+    """The process of busbw on another host, which starts workers there for a session.
 
-    `files` is the path of a folder with busbw's files, which are copied to a private folder. The
-    public methods except `serve` are the requests that a session can send.
+    `busbw_folder` is the path of a folder with busbw's files. The constructor copies the files to a
+    private folder. Each public method except `serve` answers the request of the same name.
     """
 
-    def __init__(self, files: str) -> None:
+    def __init__(self, busbw_folder: str) -> None:
         self._folder = PrivateFolder()
-        shutil.copytree(files, self._folder.path, dirs_exist_ok=True)
+        shutil.copytree(busbw_folder, self._folder.path, dirs_exist_ok=True)
         # By the id of the channel that the session has for the worker.
         self._workers: dict[int, LocalWorker] = {}
 
     def serve(self, channel: Any) -> None:
         """Send the identity and the address of this machine, and then run the session's requests.
 
-        The address is the address that ssh connected to; empty without ssh. Returns when the
-        session ends or sends nothing for MAX_SILENCE_S seconds, after killing all workers and
-        removing the private folder. `channel` is execnet's channel to the session.
+        The address is the one to which ssh connected, or an empty text without ssh. `channel` is
+        execnet's channel to the session. When the session ends, or sends nothing for MAX_SILENCE_S
+        seconds, this method kills all workers, removes the private folder, and returns.
         """
         # SSH_CONNECTION has the address and port of the client, then those of the server.
         words = os.environ.get("SSH_CONNECTION", "").split()
@@ -72,8 +72,8 @@ class Host:
     def _answer_request(self, channel: Any, method: str, *values: Any) -> None:
         """Run the method `method` with the arguments `values`, and then close the `channel`.
 
-        The method sends its answers on the channel. If the method raises an error, the channel is
-        closed with the reason.
+        The called method sends its answers on the channel. If the called method raises an error,
+        the channel is closed with the text of the error, which the session then receives.
         """
         # Closing the channel fails if the session has ended.
         with contextlib.suppress(OSError):
@@ -85,28 +85,36 @@ class Host:
             channel.close()
 
     def lock_machine(self, channel: Any, wait_s: float) -> None:
-        """Lock this machine until the session ends, and send an empty text when it is locked.
+        """Lock this machine until the session ends, and then send an empty text.
 
-        If another session measures here, a text with its process id is sent first. Raises HostError
-        if the other session does not end within `wait_s` seconds.
+        While a machine is locked, no other session measures there. If another session measures here
+        now, a text with the process id of that session is sent first. Raises HostError if the other
+        session does not end within `wait_s` seconds.
         """
         self._lock = lock_this_machine(wait_s, channel.send)
         channel.send("")
 
     def send_free_addresses(self, channel: Any, count: int, address: str) -> None:
-        """Send `count` addresses with a free port; `address` is an address of this host."""
+        """Send `count` addresses such as ``10.0.0.2:4711``, each with another free port.
+
+        `address` is the address of this host without a port.
+        """
         channel.send(find_free_addresses(count, address))
 
     def send_is_suspended(self, channel: Any, worker_id: int) -> None:
-        """Send whether a signal has stopped the worker with the channel id `worker_id`."""
+        """Send whether a signal has stopped the worker `worker_id`.
+
+        The id of a worker is the id of the channel on which `run_worker` was requested.
+        """
         channel.send(self._workers[worker_id].is_suspended)
 
     def run_worker(self, channel: Any, request: list[Any]) -> None:
-        """Run a worker to its end; send its replies as bytes, and then its WorkerExit as data.
+        """Run a worker to its end, and send the replies of the worker and its WorkerExit.
 
-        `request` is the data of JSON for the worker's WorkerSpec, LaunchId and, in a group,
-        GroupMember. The session sends further messages on the channel: bytes are a request to the
-        worker, and a text is an EndMethod, which says how to end the worker.
+        A reply is sent as bytes, and the WorkerExit as JSON data. `request` is the JSON data of
+        three values: the WorkerSpec, the LaunchId, and the GroupMember (null outside a group). The
+        session sends further messages on the channel. Bytes are a request to the worker, and a text
+        is an EndMethod, which says how to end the worker.
         """
         worker_spec, launch, member = wire.from_json(
             tuple[WorkerSpec, LaunchId, GroupMember | None], request, "request"

@@ -1,6 +1,7 @@
 """Reach hosts through the Dask workers that a user started on the hosts.
 
-On each host a Dask actor (an object in a Dask worker) starts a Python, in which a Host then runs.
+On each host a Dask actor (an object in a Dask worker) starts a Python process, in which a Host then
+runs.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from distributed import Client
 from busbw import storage
 from busbw.driver.transport import HostError, IncomparableHostsError
 
-from .host import PYTHON_CODE
+from .host import BOOTSTRAP_CODE
 
 _POLL_INTERVAL_S = 0.5
 
@@ -37,11 +38,11 @@ _READ_TIMEOUT_S = 5.0
 
 
 class HostPipe:
-    """A Dask actor that starts a Python on its host, and passes bytes to and from this Python.
+    """A Dask actor that starts a Python process on its host, and reads from it and writes to it.
 
-    `python_code` is the program that the Python runs. The code of this class is sent to the host by
-    value, because busbw is not installed on the host. When the client ends, Dask releases the
-    actor, and the input of the Python ends.
+    `python_code` is the program that the process runs. Dask sends the code of this class to the
+    host, because busbw is not installed there. When the session ends, Dask releases the actor, and
+    the input of the process ends.
     """
 
     def __init__(self, python_code: str) -> None:
@@ -54,9 +55,9 @@ class HostPipe:
             )
 
     async def read(self) -> bytes | None:
-        """Return bytes that the Python wrote, or None if it writes nothing for a few seconds.
+        """Return the next bytes that the process writes, or ``b""`` after the process has ended.
 
-        Returns ``b""`` after the Python has ended.
+        Returns None if the process writes nothing for a few seconds.
         """
         content = asyncio.get_running_loop().sock_recv(self._stream, _CHUNK_BYTES)
         with contextlib.suppress(TimeoutError):
@@ -64,14 +65,14 @@ class HostPipe:
         return None
 
     async def write(self, content: bytes) -> None:
-        """Write `content` to the input of the Python."""
+        """Write `content` to the standard input of the process."""
         await asyncio.get_running_loop().sock_sendall(self._stream, content)
 
 
 class DaskLink:
-    """A connection to a Python on another host, through an actor of a Dask worker.
+    """A connection to a Python process on another host, through an actor of a Dask worker.
 
-    `stream` is a socket to the input and output of the Python.
+    The attribute `stream` is a socket to the input and output of the process.
 
     Args:
         client: Dask's client, which is connected to the scheduler.
@@ -89,7 +90,7 @@ class DaskLink:
         )
 
     def end_reason(self) -> str:
-        """Return the reason why the connection has ended, as a clause for a message."""
+        """Return why the connection has ended, such as ``its process has ended``, for messages."""
         try:
             self._transfer.result(_POLL_INTERVAL_S)
         except TimeoutError:
@@ -108,7 +109,8 @@ class DaskLink:
 async def _transfer_bytes(stream: socket.socket, actor: Any) -> None:
     """Pass bytes in both directions between a socket of this process and a HostPipe.
 
-    Returns when the Python of the HostPipe ends.
+    `stream` is the socket, and `actor` is Dask's reference to the HostPipe. Returns when the Python
+    process of the HostPipe ends.
     """
     loop = asyncio.get_running_loop()
 
@@ -147,16 +149,19 @@ class DaskEngine:
     _client_stack: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def connect_hosts(self, wait_s: float) -> Sequence[str]:
-        """Connect to the scheduler, wait for its Dask workers, and return their names.
+        """Connect to the scheduler, wait for its Dask workers, and return the workers' names.
 
-        Raises HostError if the scheduler cannot be reached, if strangers could run code through the
-        scheduler and the user does not accept this risk, if the number of workers is not the
-        expected number after `wait_s` seconds, or if a worker has a nanny (a process of Dask that
-        restarts the worker). Raises IncomparableHostsError if the versions of Python or Dask
-        differ.
+        Waits for at most `wait_s` seconds.
+
+        Raises:
+            HostError: The scheduler cannot be reached, or another number of workers than expected
+                has joined. Or strangers could run code through the scheduler, and the user does not
+                accept this risk. Or a worker has a nanny (a process of Dask that restarts it).
+            IncomparableHostsError: The versions of Python or Dask differ.
+
         """
         address = _scheduler_address(self.scheduler, wait_s)
-        self._check_protected(address)
+        self._check_scheduler_is_protected(address)
         # Dask would log errors to the terminal that this process reports itself.
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
         cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -165,7 +170,7 @@ class DaskEngine:
         errors = (OSError, RuntimeError, TypeError, ValueError)
         with storage.reraise_as(HostError, *errors, where=f"{self.scheduler}: "):
             self._client = self._client_stack.enter_context(Client(address))
-        self._check_protected(self._client.scheduler_info()["address"])
+        self._check_scheduler_is_protected(self._client.scheduler_info()["address"])
         with contextlib.suppress(TimeoutError):
             self._client.wait_for_workers(self.worker_count, timeout=wait_s)
         workers = self._client.scheduler_info(n_workers=-1)["workers"]
@@ -185,16 +190,16 @@ class DaskEngine:
         return list(self._addresses)
 
     def connect(self, name: str, wait_s: float) -> DaskLink:
-        """Start a Python on the host of the Dask worker `name`, and return the connection to it.
+        """Start a Python process on the host of the Dask worker `name`; return the connection.
 
-        Raises ConnectionError if the worker has left, or if the Python cannot be started within
+        Raises ConnectionError if the worker has left, or if the process cannot be started within
         `wait_s` seconds.
         """
         address = self._addresses[name]
         if address not in self._client.scheduler_info(n_workers=-1)["workers"]:
             raise ConnectionError("its Dask worker has left the cluster")
         created = self._client.submit(
-            HostPipe, PYTHON_CODE, actor=True, workers=[address], pure=False
+            HostPipe, BOOTSTRAP_CODE, actor=True, workers=[address], pure=False
         )
         # The constructor of HostPipe can fail, and Dask can lose the worker.
         with storage.reraise_as(ConnectionError, Exception, where="its Dask worker failed: "):
@@ -205,11 +210,11 @@ class DaskEngine:
         """Close Dask's client, so that Dask releases all actors."""
         self._client_stack.close()
 
-    def _check_protected(self, address: str) -> None:
+    def _check_scheduler_is_protected(self, address: str) -> None:
         """Raise HostError if strangers could run code through the scheduler at `address`.
 
-        Strangers cannot if the address has TLS or is on this machine. Nothing is raised if the user
-        trusts the network.
+        A scheduler is protected if `address` begins with ``tls://`` or is on this machine. If the
+        user trusts the network, every scheduler is accepted.
         """
         is_local = urlsplit(address).hostname in ("localhost", "127.0.0.1", "::1")
         if not (is_local or address.startswith("tls://") or self.trusts_network):
@@ -220,9 +225,10 @@ class DaskEngine:
 
 
 def _scheduler_address(scheduler: str, wait_s: float) -> str:
-    """Return `scheduler` if it is an address, or else the address in the scheduler file.
+    """Return the address of the Dask scheduler, such as ``tcp://10.0.0.2:8786``.
 
-    Raises HostError if the file still cannot be read after `wait_s` seconds.
+    `scheduler` is the address, or the path of the scheduler file that contains the address. Raises
+    HostError if the file still cannot be read after `wait_s` seconds.
     """
     end_s, path = time.monotonic() + wait_s, Path(scheduler)
     while "://" not in scheduler:
@@ -239,10 +245,11 @@ def _scheduler_address(scheduler: str, wait_s: float) -> str:
 
 
 def _addresses_by_name(client: Any, workers: Mapping[str, Any]) -> dict[str, str]:
-    """Map the names of Dask workers to their addresses, sorted by name, shorter names first.
+    """Return a mapping from the names of Dask workers to their addresses, in the order of names.
 
-    `workers` maps the address of each worker to Dask's description of it. A worker without a --name
-    has the name of its host. Raises HostError if two workers have the same name.
+    Shorter names come first: ``node2`` comes before ``node10``. The name of a worker is its --name,
+    or the name of its host. `workers` maps the address of each worker to Dask's description of the
+    worker. Raises HostError if two workers have the same name.
     """
     hosts = client.run(platform.node)
     # The default name of a worker is its address.
@@ -252,32 +259,31 @@ def _addresses_by_name(client: Any, workers: Mapping[str, Any]) -> dict[str, str
             f"two Dask workers on {max(names, key=names.count)} have no --name; expected one "
             "worker on each host, or a name for each"
         )
-    # ``node2`` comes before ``node10``.
     ordered = sorted(zip(map(len, names), names, workers))
     return {name: address for _, name, address in ordered}
 
 
 def _check_versions(client: Any, addresses: Mapping[str, str]) -> None:
-    """Raise IncomparableHostsError if a Dask worker has another Python or Dask.
+    """Raise IncomparableHostsError if a Dask worker has another version of Python or Dask.
 
-    `addresses` maps the name of each worker to its address. Code that is sent by value runs only
-    under the same version of Python.
+    This process sends code to the workers, and the code runs only under the same version of Python.
+    `addresses` maps the name of each worker to its address.
     """
     versions = client.get_versions()
-    ours = _version_text(versions["client"])
+    ours = _versions_text(versions["client"])
     for name, address in addresses.items():
         # A worker that has just left the cluster has no versions.
-        theirs = _version_text(versions["workers"].get(address, versions["client"]))
+        theirs = _versions_text(versions["workers"].get(address, versions["client"]))
         if theirs != ours:
             raise IncomparableHostsError(
                 f"Dask worker {name} has {theirs}; this session has {ours}"
             )
 
 
-def _version_text(version: Any) -> str:
-    """Return a text with the versions of Python, such as 3.12, and of the package distributed.
+def _versions_text(software: Any) -> str:
+    """Return a text such as ``Python 3.12 and distributed 2025.5.1`` with versions of a process.
 
-    `version` is Dask's description of the software of a process.
+    `software` is Dask's description of the software of the process.
     """
-    python = ".".join(version["host"]["python"].split(".")[:2])
-    return f"Python {python} and distributed {version['packages']['distributed']}"
+    python = ".".join(software["host"]["python"].split(".")[:2])
+    return f"Python {python} and distributed {software['packages']['distributed']}"

@@ -16,20 +16,20 @@ from busbw.driver import logs
 from busbw.driver.bundle import PrivateFolder
 from busbw.driver.local import public_log_text
 
-from .host import PYTHON_CODE
+from .host import BOOTSTRAP_CODE
 
 _EXIT_TIMEOUT_S = 5.0
 
 
 class SshLink:
-    """A connection to a Python on another host, through a process of ssh.
+    """A connection to a Python process on another host, through a process of ssh on this machine.
 
-    `stream` is a socket to the input and output of the Python.
+    The attribute `stream` is a socket to the input and output of the Python process.
 
     Args:
-        command: The command line of ssh, which starts the Python.
-        folder: The folder for a log with the error messages of ssh and of the Python.
-        name: The name of the host, which is in the name of the log.
+        command: The command line of ssh, which starts the Python process.
+        folder: The folder for a log with the error messages of ssh and of the Python process.
+        name: The name of the host. The name of the log contains the name of the host.
 
     Raises:
         OSError: ssh cannot be started.
@@ -58,9 +58,10 @@ class SshLink:
             raise
 
     def end_reason(self) -> str:
-        """Return the line of the log that says why ssh, or the Python on the host, ended.
+        """Return the line of the log that says why ssh or the Python process ended.
 
-        Waits until ssh ends, for a few seconds at most.
+        Waits for at most a few seconds until ssh ends. If the log has no such line, the result
+        contains the exit status of ssh.
         """
         try:
             code = self._process.wait(_EXIT_TIMEOUT_S)
@@ -71,7 +72,7 @@ class SshLink:
         return reason or f"ssh ended with exit status {code}"
 
     def close(self) -> None:
-        """End the input of the Python, wait until ssh ends, and kill ssh after a few seconds."""
+        """End the input of the Python process, and kill ssh if it does not end in a few seconds."""
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             self.stream.shutdown(socket.SHUT_WR)
             self._process.wait(_EXIT_TIMEOUT_S)
@@ -82,12 +83,12 @@ class SshLink:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SshEngine:
-    """An engine that reaches hosts by ssh, and starts a Python on each host.
+    """An engine that reaches hosts by ssh, and starts a Python process on each host.
 
     Attributes:
-        hosts: The names of the hosts for the command line of ssh, in the order of their ranks.
-        folder: The private folder of the session, for logs.
-        python: The interpreter on the hosts.
+        hosts: The names of the hosts as ssh knows them, in the order of their ranks.
+        folder: The private folder of the session, in which logs are written.
+        python: The command that starts Python on the hosts.
         shares_machines: Whether several names may be the same machine.
 
     """
@@ -98,11 +99,14 @@ class SshEngine:
     shares_machines: bool = False
 
     def connect_hosts(self, wait_s: float) -> Sequence[str]:
-        """Return the names of the hosts, without waiting: ssh needs no preparation."""
+        """Return the names of the hosts at once, because ssh needs no preparation.
+
+        `wait_s` is not used.
+        """
         return self.hosts
 
     def connect(self, name: str, wait_s: float) -> SshLink:
-        """Start a Python on the host `name`, and return the connection to it.
+        """Start a Python process on the host `name`, and return the connection to the process.
 
         ssh gives up if it does not reach the host within `wait_s` seconds. Raises OSError if ssh
         cannot be started.
@@ -117,7 +121,7 @@ class SshEngine:
             "--",
             name,
             # The shell of the host expands a `~` in the name of the Python.
-            f'exec {self.python} -I -u -c "{PYTHON_CODE}"',
+            f'exec {self.python} -I -u -c "{BOOTSTRAP_CODE}"',
         ]
         return SshLink(command, self.folder, name)
 

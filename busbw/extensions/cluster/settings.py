@@ -30,10 +30,11 @@ _ENDPOINTS_URL = (
 )
 
 
-def fetch_endpoints() -> str:
-    """Return the text with the hosts of this TPU slice, from Google's metadata server.
+def fetch_slice_endpoints() -> str:
+    """Return the endpoints of this TPU slice, as a comma list from Google's metadata server.
 
-    Returns an empty text if no server answers.
+    Each host of the slice has an endpoint such as ``unknown:unknown:10.0.0.2``, whose third part is
+    the address of the host. The text is empty if no server answers.
     """
     # Most sessions do not need urllib, whose import takes as long as the rest of this extension.
     import urllib.request
@@ -47,18 +48,17 @@ def fetch_endpoints() -> str:
 
 
 def find_slice_hosts(environment: Mapping[str, str], has_chips: bool) -> tuple[str, ...]:
-    """Return the hosts of this TPU slice.
+    """Return the names or addresses of the hosts of the TPU slice to which this host belongs.
 
     The tuple is empty if the hosts are unknown, or if the user told this host to use only its own
-    chips. `environment` are the environment variables of this process. `has_chips` is whether TPU
-    chips are attached to this host; otherwise the metadata server is not asked.
+    chips. `environment` has the environment variables of this process. `has_chips` is whether TPU
+    chips are attached to this host. Without chips the metadata server is not asked.
     """
     if environment.get("TPU_PROCESS_BOUNDS") == "1,1,1":
         return ()
     names = environment.get("TPU_WORKER_HOSTNAMES", "")
     if not names and has_chips and not environment.get("TPU_SKIP_MDS_QUERY"):
-        # An endpoint is such as ``unknown:unknown:10.0.0.2``; its third field is the address.
-        endpoints = fetch_endpoints().split(",")
+        endpoints = fetch_slice_endpoints().split(",")
         names = ",".join([*endpoint.split(":"), "", ""][2] for endpoint in endpoints)
     return tuple(name.strip() for name in names.split(",")) if names else ()
 
@@ -68,11 +68,11 @@ _HOST_NAME_PATTERN = re.compile(r"(?!-)[A-Za-z0-9_.@:%/\[\]-]{1,255}")
 
 
 def hosts_of(values: Mapping[str, Any], environment: Mapping[str, str]) -> RemoteHosts | None:
-    """Return the RemoteHosts on which a session measures; None without --hosts and --cluster.
+    """Return the RemoteHosts on which a session measures, or None without --hosts and --cluster.
 
-    `values` maps the names of options, such as ``host_python``, to their values. `environment` are
-    the environment variables of this process. Raises ValueError if an option is wrong or a package
-    is missing.
+    `values` maps the names of options, such as ``host_python``, to their values. `environment` has
+    the environment variables of this process. Raises ValueError if an option is wrong, or if a
+    package that is needed to reach the hosts is missing.
     """
     with reraise_as(
         ValueError,
@@ -109,9 +109,10 @@ def parse_hosts(text: str) -> tuple[str, ...]:
 
 
 def _read_ssh_hosts(values: Mapping[str, Any], environment: Mapping[str, str]) -> RemoteHosts:
-    """Return the RemoteHosts of --hosts, from the same arguments as `hosts_of`.
+    """Return the RemoteHosts that --hosts names.
 
-    Raises ValueError if the option is wrong, or if the hosts cannot share --processes equally.
+    The arguments are those of `hosts_of`. Raises ValueError if --hosts is wrong, or if --processes
+    is not a multiple of the number of hosts.
     """
     from .over_ssh import SshEngine
     from .transport import ClusterTransport
@@ -134,9 +135,10 @@ def _read_ssh_hosts(values: Mapping[str, Any], environment: Mapping[str, str]) -
 
 
 def _read_dask_hosts(values: Mapping[str, Any]) -> RemoteHosts:
-    """Return the RemoteHosts of --cluster, from the `values` of options by name.
+    """Return the RemoteHosts that the Dask scheduler of --cluster knows.
 
-    Raises ValueError without --processes, which is the number of Dask workers.
+    `values` maps the names of options to their values. Raises ValueError without --processes, which
+    is the number of Dask workers.
     """
     from .over_dask import DaskEngine
     from .transport import ClusterTransport
@@ -159,10 +161,11 @@ def _read_dask_hosts(values: Mapping[str, Any]) -> RemoteHosts:
 
 
 def check_can_measure_alone(options: Options, has_chips: bool) -> None:
-    """Raise ValueError if this host cannot measure its TPUs because its slice has more hosts.
+    """Raise ValueError if a session would wait forever for the other hosts of a TPU slice.
 
-    `has_chips` is whether TPU chips are attached to this host. Nothing is raised for other devices,
-    for scripted frameworks, or if the options name hosts.
+    This happens if the session measures the TPUs of this host only, and their slice has more hosts.
+    No error is raised for other devices, for scripted frameworks, or if the options name hosts.
+    `has_chips` is whether TPU chips are attached to this host.
     """
     is_scripted = all(FRAMEWORKS[name].is_scripted for name in options.frameworks)
     may_be_tpu = options.device is DeviceClass.TPU or (options.device is None and has_chips)

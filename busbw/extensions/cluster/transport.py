@@ -1,7 +1,8 @@
 """Start and use workers on the hosts of a cluster, from the session.
 
-An engine (`over_ssh` or `over_dask`) runs a Python on each host, and connects a socket of this
-process to the Python. Over the socket execnet starts a Host, which takes the session's requests.
+An engine (`over_ssh` or `over_dask`) starts a Python process on each host, and connects a socket of
+the session to this process. Over the socket execnet starts a Host, which answers the session's
+requests.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
 # The longest time for the answer to a request, which may include the end of a process, and for the
 # answer to the question whether a process is stopped.
-_ANSWER_TIMEOUT_S, _IS_STOPPED_TIMEOUT_S = 30.0, 2.0
+_ANSWER_TIMEOUT_S, _IS_SUSPENDED_TIMEOUT_S = 30.0, 2.0
 _CONNECT_TIMEOUT_S = 60.0
 
 # The bytes of replies that a worker of a host reads at once.
@@ -55,16 +56,16 @@ _READ_BYTES = 65536
 _HOST_FILES = ("driver/*.py", "extensions/cluster/*.py")
 
 
-def start_host(channel: object, variables: dict[str, str], files: dict[str, bytes]) -> None:
-    """Unpack busbw on a host, and run the requests of the session there until the session ends.
+def unpack_and_serve(channel: object, variables: dict[str, str], files: dict[str, bytes]) -> None:
+    """Unpack busbw on a host, and answer the requests of the session until the session ends.
 
-    execnet sends the source of this function to a new interpreter, which has only the standard
-    library, so the function uses no global name of this file.
+    This function runs on the host. execnet sends its source to a new interpreter there, which has
+    only the standard library. So the function uses no global name of this file.
 
     Args:
         channel: execnet's channel to the session.
         variables: The environment variables to set on the host.
-        files: The contents of busbw's files by path.
+        files: Maps the path of each file of busbw to the content of the file.
 
     """
     import os
@@ -88,9 +89,9 @@ def start_host(channel: object, variables: dict[str, str], files: dict[str, byte
 
 
 class _LinkIO(SocketIO):
-    """The object with which execnet reads and writes the Unix socket of a Link to another Python.
+    """The object with which execnet reads and writes the Unix socket of an SshLink or a DaskLink.
 
-    The constructor of execnet's class, which would set options of TCP, is replaced.
+    The constructor replaces that of execnet's class, which would set options of TCP.
     """
 
     def __init__(self, stream: socket.socket) -> None:
@@ -99,18 +100,18 @@ class _LinkIO(SocketIO):
 
 
 class HostConnection:
-    """The session's connection to a Host (busbw's process on another host).
+    """The session's connection to a Host (the process of busbw on another host).
 
-    `link` is the connection to a Python on the host `name`. `variables` are the environment
-    variables to set on the host, and `files` are the contents of busbw's files by path. Raises
-    HostError if the Host cannot be started.
+    The constructor starts the Host in the Python process to which `link` is connected. `variables`
+    are the environment variables to set on the host. `files` maps the path of each file of busbw to
+    its content. Raises HostError if the Host cannot be started.
 
     Attributes:
         name: The name of the host.
-        machine: The identity of the host's machine, or `name` if unknown.
-        address: The address at which other hosts reach the host.
-        has_lock: Whether this session has locked the host's machine by this connection.
-        lost: The reason why the host no longer answers; empty while the host answers.
+        machine: The identity of the host's machine, or `name` if the identity is unknown.
+        address: The address at which other hosts reach the host, without a port.
+        has_lock: Whether the session has locked the host's machine over this connection.
+        lost: A text on why the host no longer answers; empty while the host answers.
 
     """
 
@@ -136,7 +137,7 @@ class HostConnection:
             spec = execnet.XSpec(f"popen//python={name}//id=host//execmodel=thread")
             self._gateway = bootstrap_gateway(_LinkIO(link.stream), spec)
             self._requests = self._gateway.remote_exec(
-                start_host, variables=dict(variables), files=dict(files)
+                unpack_and_serve, variables=dict(variables), files=dict(files)
             )
             machine, address = self._requests.receive()
         except execnet.RemoteError as error:
@@ -151,10 +152,10 @@ class HostConnection:
         threading.Thread(target=self._send_heartbeats, daemon=True).start()
 
     def send_request(self, method: str, *values: Any) -> execnet.Channel:
-        """Request that the Host runs its method `method` with `values`; do not wait for the answer.
+        """Request that the Host runs a method, and return the channel for the answers at once.
 
-        Returns the channel on which the Host sends answers. Raises HostLostError if the host is
-        lost.
+        `method` is the name of a method of the class Host, and `values` are the arguments of the
+        method. Raises HostLostError if the host is lost.
         """
         try:
             channel = self._gateway.newchannel()
@@ -163,11 +164,15 @@ class HostConnection:
             raise self.disconnect() from error
         return channel
 
-    def wait_for(self, wait: Callable[[float], Any], timeout_s: float = _ANSWER_TIMEOUT_S) -> Any:
-        """Return the result of `wait(timeout_s)`: `receive` or `waitclose` of a channel.
+    def wait_for_answer(
+        self, wait: Callable[[float], Any], timeout_s: float = _ANSWER_TIMEOUT_S
+    ) -> Any:
+        """Wait for an answer of the Host, and return the result of `wait`.
 
-        Raises HostError if the method of the Host failed, and HostLostError if the host is lost or
-        does not answer within `timeout_s` seconds.
+        `wait` is a method of the channel of a request: `receive`, which returns the answer, or
+        `waitclose`. `wait` is called with `timeout_s`. Raises HostError if the requested method of
+        the Host failed, and HostLostError if the host is lost or does not answer within `timeout_s`
+        seconds.
         """
         try:
             return wait(timeout_s)
@@ -180,20 +185,23 @@ class HostConnection:
     def lock(self, wait_s: float, report: Callable[[str], None]) -> None:
         """Lock the machine of the host until this session ends.
 
-        `report` is called with a sentence before waiting for another session. Raises HostError if
-        the other session does not end within `wait_s` seconds.
+        If another session measures there, `report` is called with a sentence, and the method waits
+        for the end of that session. Raises HostError if that session does not end within `wait_s`
+        seconds.
         """
         self.has_lock = True
         channel = self.send_request("lock_machine", wait_s)
         timeout_s = wait_s + _ANSWER_TIMEOUT_S
-        if self.wait_for(channel.receive, timeout_s):
+        if self.wait_for_answer(channel.receive, timeout_s):
             report(f"another busbw session measures on {self.name}; waiting for its end")
-            self.wait_for(channel.receive, timeout_s)
+            self.wait_for_answer(channel.receive, timeout_s)
 
     def disconnect(self, reason: str = "") -> HostLostError:
-        """End the connection unless the host is lost already; return an error with the reason.
+        """End the connection, and return the error that the caller raises.
 
-        The reason is kept in `lost`. If `reason` is empty, the link says the reason.
+        `reason` says why the connection ends. If `reason` is empty, the reason of the SshLink or
+        DaskLink is used. The reason is kept in `lost`. If the host is lost already, this method
+        only returns an error with the first reason.
         """
         if not self.lost:
             self.lost = f"{self.name} is gone: {reason or self._link.end_reason()}"
@@ -201,9 +209,9 @@ class HostConnection:
         return HostLostError(self.lost)
 
     def _send_heartbeats(self) -> None:
-        """Send the host an empty message every few seconds, until the connection ends.
+        """Send the Host an empty message every few seconds, until the connection ends.
 
-        A host ends its workers if it receives no message.
+        A Host that receives no message for some time ends its workers and itself.
         """
         with contextlib.suppress(OSError):
             while True:
@@ -214,8 +222,8 @@ class HostConnection:
 class ClusterTransport(HostsTransport):
     """A transport that starts workers on the hosts of an engine, the same number on each host.
 
-    `bundle` has the files of busbw that are sent to the hosts. `variables` are the environment
-    variables to set on the hosts.
+    `engine` reaches the hosts by ssh or through Dask. `bundle` has the files of busbw that are sent
+    to the hosts. `variables` are the environment variables to set on the hosts.
     """
 
     def __init__(
@@ -234,7 +242,10 @@ class ClusterTransport(HostsTransport):
         self._host_indices: tuple[int, ...] = ()
 
     def for_hosts(self, indices: Sequence[int]) -> ClusterTransport:
-        """Return a copy that shares all connections, and starts workers on these hosts only."""
+        """Return a transport that starts workers only on the hosts with the given indices.
+
+        The new transport shares the connections of this transport.
+        """
         part = copy.copy(self)
         part._host_indices = tuple(indices)
         return part
@@ -261,8 +272,9 @@ class ClusterTransport(HostsTransport):
     def lock(self, wait_s: float, report: Callable[[str], None] = lambda text: None) -> None:
         """Keep other sessions from measuring on any host, until the transport is closed.
 
-        A machine is locked once, and the machine of this session is locked already. Raises
-        HostError if another session still measures on a host after `wait_s` seconds.
+        A machine with several hosts is locked once. The machine of this session is locked already.
+        If another session measures on a host, `report` is called with a sentence. Raises HostError
+        if that session does not end within `wait_s` seconds.
         """
         for machine, host in {host.machine: host for host in self._hosts}.items():
             if machine not in (storage.boot_and_lock_identity(), host.name):
@@ -274,18 +286,18 @@ class ClusterTransport(HostsTransport):
         self._engine.close()
 
     def group_members(self, process_group: ProcessGroup) -> tuple[GroupMember, ...]:
-        hosts = [self._reachable_host(index) for index in self._host_indices]
+        hosts = [self._reconnect_if_lost(index) for index in self._host_indices]
         count = process_group.processes // len(hosts)
         addresses = list[str]()
         for host in hosts:
             channel = host.send_request("send_free_addresses", count, host.address)
-            addresses += host.wait_for(channel.receive)
+            addresses += host.wait_for_answer(channel.receive)
         return group_members(process_group, addresses, len({host.machine for host in hosts}))
 
     def start(
         self, worker_spec: WorkerSpec, launch: LaunchId, member: GroupMember | None
     ) -> Worker:
-        """Start a worker, without waiting for it, on the host to which `member` belongs.
+        """Start a worker on the host to which `member` belongs, and return the worker at once.
 
         If `member` is None, the worker starts on the first host. Raises HostLostError if the host
         is lost and cannot be reached again.
@@ -293,19 +305,23 @@ class ClusterTransport(HostsTransport):
         index = member.index * len(self._host_indices) // member.process_count if member else 0
         if worker_spec.python == sys.executable:
             worker_spec = replace(worker_spec, python="")
-        host = self._reachable_host(self._host_indices[index])
+        host = self._reconnect_if_lost(self._host_indices[index])
         return RemoteWorker(host, worker_spec, launch, member)
 
     def _connect_host(self, name: str) -> HostConnection:
-        """Connect to the host `name`, and start a Host there. Raises HostError if this fails."""
+        """Connect to the host `name`, start a Host there, and return the connection.
+
+        Raises HostError if the host cannot be reached, or if the Host cannot be started.
+        """
         with storage.reraise_as(HostError, OSError, where=f"{name}: "):
             link = self._engine.connect(name, _CONNECT_TIMEOUT_S)
         self._links.append(link)
         return HostConnection(name, link, self._variables, self._files)
 
-    def _reachable_host(self, index: int) -> HostConnection:
-        """Return the connection to the host `index`, after connecting again if the host was lost.
+    def _reconnect_if_lost(self, index: int) -> HostConnection:
+        """Return the connection to the host with the index `index`.
 
+        If the host was lost, connect again first, and lock its machine again if it was locked.
         Raises HostLostError if the host cannot be reached again.
         """
         host = self._hosts[index]
@@ -318,12 +334,20 @@ class ClusterTransport(HostsTransport):
 
 
 class RemoteWorker(Worker):
-    """A worker process on another host, which the constructor starts over the connection `host`.
+    """A worker process on another host.
 
-    `worker_spec` says how the worker is started, `launch` is the launch to which the worker
-    belongs, and `member` says which process of a group the worker is; None for a single process.
-    Raises HostLostError if the host is lost. A thread of execnet writes the replies of the worker
-    into a socket, which `read` reads.
+    The constructor starts the worker. A thread of execnet writes the replies of the worker into a
+    socket, from which the method `read` reads.
+
+    Args:
+        host: The connection to the host.
+        worker_spec: How the worker is started.
+        launch: The launch to which the worker belongs.
+        member: Which process of its group the worker is; None for a single process.
+
+    Raises:
+        HostLostError: The host is lost.
+
     """
 
     def __init__(
@@ -347,7 +371,7 @@ class RemoteWorker(Worker):
         """Whether a signal has stopped the process, or its host does not answer."""
         with contextlib.suppress(HostError):
             channel = self._connection.send_request("send_is_suspended", self._channel.id)
-            return bool(self._connection.wait_for(channel.receive, _IS_STOPPED_TIMEOUT_S))
+            return bool(self._connection.wait_for_answer(channel.receive, _IS_SUSPENDED_TIMEOUT_S))
         return bool(self._connection.lost)
 
     def fileno(self) -> int:
@@ -370,16 +394,17 @@ class RemoteWorker(Worker):
     def wait(self) -> WorkerExit:
         self._socket.close()
         with contextlib.suppress(HostError):
-            self._connection.wait_for(self._channel.waitclose)
+            self._connection.wait_for_answer(self._channel.waitclose)
         if not self._exit:
             error = self._connection.disconnect()
             return WorkerExit(exit_code=None, lost_host_text=str(error))
         return wire.from_json(WorkerExit, self._exit, "exit")
 
     def _handle_message(self, message: bytes | dict[str, Any]) -> None:
-        """Pass bytes of a reply on to `read`, or keep the data of a WorkerExit, which ends replies.
+        """Pass bytes of a reply on to `read`, or keep the JSON data of the WorkerExit.
 
-        execnet calls this method in a thread of its own, at last with an empty dictionary.
+        After a WorkerExit there are no more replies. execnet calls this method in a thread of its
+        own for each message, and once with an empty dictionary when the channel is closed.
         """
         if isinstance(message, dict):
             self._exit = message or self._exit

@@ -25,5 +25,5 @@ def test_the_hosts_of_a_tpu_slice_are_read_from_variables_or_from_the_metadata_s
     hosts: tuple[str, ...],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(settings, "fetch_endpoints", lambda: ENDPOINTS)
+    monkeypatch.setattr(settings, "fetch_slice_endpoints", lambda: ENDPOINTS)
     assert settings.find_slice_hosts(environment, has_chips) == hosts
