@@ -1,4 +1,4 @@
-"""What this extension finds beside the times: changed health counters, and orders of summation.
+"""Find changed health counters of devices, and changed orders of summation.
 
 A separate process on each host reads the health counters of devices after every case. If such a
 process does not answer in time, it is killed, and no counters are read any more. A signature is a
@@ -57,14 +57,14 @@ _ORDER_COLUMNS = (
 class HealthChanges:
     """The health counters that changed while a case ran.
 
-    A name is a device and a counter, such as ``gpu 0 PCIe replays``. In a session with several
-    hosts, a name begins with the host.
+    The name of a counter contains its device, such as ``gpu 0 PCIe replays``. In a session with
+    several hosts, the name begins with the host.
 
     Attributes:
         errors: Maps the name of each changed error counter to the pair (count before the first
             change, count after the last change).
-        throttled_s: Maps the name of each device and reason for throttling to the seconds of
-            throttling while the case ran.
+        throttled_s: Maps each device and reason for throttling, such as ``gpu 0 power cap``, to the
+            seconds of throttling while the case ran.
 
     """
 
@@ -72,10 +72,11 @@ class HealthChanges:
     throttled_s: dict[str, NotNegative] = field(default_factory=dict)
 
     def add_changes(self, earlier: HealthReading, later: HealthReading, prefix: str = "") -> None:
-        """Add the changes between two readings of a host.
+        """Add the changes between two readings of the same host to these changes.
 
-        `earlier` and `later` are the two readings. `prefix` is put before the names of counters,
-        such as ``host1, ``.
+        `earlier` and `later` are the two readings. `prefix` is a text such as ``host1, ``, which is
+        put before the names of counters. Throttling for less than 1 % of the time between the
+        readings is ignored.
         """
         for counter in sorted({*earlier.errors, *later.errors}):
             first = earlier.errors.get(counter, 0.0)
@@ -98,7 +99,7 @@ class Health:
 
     Attributes:
         readings: The last reading of each host.
-        changes: Maps the name of each case to the counters that changed while the case ran. Cases
+        changes: Maps the names of cases to the counters that changed while the case ran. Cases
             without a changed counter are left out.
 
     """
@@ -108,11 +109,11 @@ class Health:
 
 
 def make_observer(resolved_session: MeasuredSession, executor: Executor) -> Observer | None:
-    """Return an Observer of the session, which reads the health counters of all hosts.
+    """Return an Observer that reads the health counters of all hosts of a session.
 
     `resolved_session` is the session before it measures, and `executor` starts the processes that
-    read. Returns None for the fake framework, except for its GPUs: tests have a fake library with
-    the counters of GPUs.
+    read. Returns None for scripted frameworks, whose devices have no counters. Scripted GPUs are an
+    exception, because tests have a fake library with the counters of GPUs.
     """
     target = resolved_session.machine.target
     framework = next(iter(target.device_sets))
@@ -127,12 +128,12 @@ def make_observer(resolved_session: MeasuredSession, executor: Executor) -> Obse
 
 @dataclass
 class HealthObserver:
-    """A reader of the health counters of all hosts, which remembers their changes by case.
+    """A reader of the health counters of all hosts, which keeps the changes during each case.
 
     Attributes:
         executor: Starts a process on each host, which reads the counters.
-        worker_spec: Describes these processes; None after reading has failed once. Then no counters
-            are read any more.
+        worker_spec: Says how these processes are started. It is None after reading has failed once.
+            Then no counters are read any more.
 
     """
 
@@ -143,19 +144,18 @@ class HealthObserver:
     _group: Group | Failure | None = None
 
     def health(self) -> Health | None:
-        """Return the counters and their changes so far; None if no counter was read."""
+        """Return the last readings and all changes so far, or None if no counter was read."""
         changes = {name: new for name, new in self._changes.items() if new != HealthChanges()}
         readings = tuple(self._last_readings.values())
         return Health(readings=readings, changes=changes) if readings else None
 
     def observe(self, case: Case | None) -> None:
-        """Read the counters, and add their changes since the last reading to the changes of `case`.
+        """Read all counters, and add the changes since the last reading to the changes of `case`.
 
-        `case` is the case that has just run. Before the first case of a launch, `case` is None.
-        Then no case ran since the last reading, and the changes are ignored. If several processes
-        run on a host, the reading of the last process counts.
+        `case` is the case that has just run. Before the first case of a launch, `case` is None, and
+        the changes are ignored. If several processes read on a host, the last reading counts.
         """
-        replies = self._ask_all_hosts(self.worker_spec) if self.worker_spec else []
+        replies = self._read_all_hosts(self.worker_spec) if self.worker_spec else []
         readings = {reply.host: reply for reply in replies if isinstance(reply, HealthReading)}
         failures = [reply.message for reply in replies if isinstance(reply, Failure)]
         if failures or not any(r.errors or r.throttled_s or r.values for r in readings.values()):
@@ -170,10 +170,12 @@ class HealthObserver:
                 self._changes[case.name].add_changes(before, reading, prefix)
             self._last_readings[host] = reading
 
-    def _ask_all_hosts(self, worker_spec: WorkerSpec) -> Sequence[HealthReading | Failure]:
-        """Return the reading of each process, or the failures of the processes without a reading.
+    def _read_all_hosts(self, worker_spec: WorkerSpec) -> Sequence[HealthReading | Failure]:
+        """Request a reading of each process, and return the readings.
 
-        `worker_spec` describes the processes, which are started if they do not run.
+        In place of the reading of a process that failed, the result has a Failure. If the processes
+        cannot be started, or if one of them does not answer in time, the result is a single
+        Failure. The processes are started as `worker_spec` says, unless they run already.
         """
         if not isinstance(self._group, Group) or self._group.has_ended:
             self._group = self.executor.open_group(worker_spec, LaunchId(name=HEALTH_VALUE))
@@ -188,10 +190,10 @@ class HealthObserver:
 def health_finding(measured_session: MeasuredSession, spec: CaseSpec, verdict: Verdict) -> Finding:
     """Return the finding on the health counters that changed while the case `spec` ran.
 
-    The finding contains a note for each changed counter. If throttling took long enough to explain
-    the lost time, the finding also contains a doubt: throttling, and not the code, may have made
-    the case slower. If two stacks are interleaved, no doubt is added, because both are throttled
-    alike.
+    The finding contains a note for each changed counter, and is empty if no counter changed. If
+    `verdict` has a ratio, and throttling took long enough to explain the loss, the finding also
+    contains a doubt: throttling may have made the case slower, and not the code. With two
+    interleaved stacks no doubt is added, because both stacks are throttled alike.
     """
     health: Health | None = measured_session.extra.get(HEALTH_VALUE)
     case_name = measured_session.jobs[spec].case.name
@@ -218,9 +220,10 @@ def signature_finding(
 ) -> Finding:
     """Return the finding on the order of summation of the case `spec`.
 
-    If the order changed or varies between launches, the finding contains a note or, with
-    --require-signature, a failure. With this option, a signature that only the session or only the
-    reference has is a failure, too. A case without a reference never fails.
+    The finding contains a note if the order changed, or varies between launches. Otherwise the
+    finding is empty. With --require-signature the finding contains a failure in place of the note.
+    Then it is also a failure if only the session or only the reference has a signature. A case
+    without a reference never fails. `verdict` is not used.
     """
     runs = measured_session.measurements[spec].runs
     reference = _reference_launches(measured_session, spec)
@@ -234,18 +237,19 @@ def signature_finding(
 def order_problem_text(
     runs: Sequence[Run], reference: Sequence[Run | Record], *, is_required: bool = False
 ) -> str:
-    """Return a sentence on a changed order of summation, or on an order that varies by launch.
+    """Return how the order of summation changed or varies between launches, as a text.
 
-    The text is empty if the order did not change.
+    The text is empty if the order neither changed nor varies.
 
     Args:
         runs: The runs of the case, a run for each launch.
-        reference: The launches of the reference; empty without a reference.
-        is_required: Whether a signature that is missing on one of both sides is a problem, too.
+        reference: The runs or records with which `runs` are compared; empty without a reference.
+        is_required: Whether it is also a problem if only one of `runs` and `reference` has a
+            signature.
 
     """
-    signatures = _find_signatures(runs)
-    old_signatures = _find_signatures(reference)
+    signatures = _distinct_signatures(runs)
+    old_signatures = _distinct_signatures(reference)
     if len(signatures) > 1:
         return (
             f"no signature: {plural(len(runs), 'launch')} added up in several orders: "
@@ -263,18 +267,21 @@ def order_problem_text(
     return f"another order of additions ({stack}): {old_signature} -> {signatures[0]}"
 
 
-def _find_signatures(launches: Iterable[Run | Record]) -> list[str]:
-    """Return the different signatures of `launches`; a launch without a signature has ``none``."""
+def _distinct_signatures(launches: Iterable[Run | Record]) -> list[str]:
+    """Return the signatures of `launches` in alphabetical order, and equal signatures once.
+
+    A launch without a signature has the signature ``none``.
+    """
     return sorted({str(launch.extra.get("signature") or "none") for launch in launches})
 
 
 def _reference_launches(
     measured_session: MeasuredSession, spec: CaseSpec
 ) -> Sequence[Run | Record]:
-    """Return the reference of a case, for the comparison of signatures.
+    """Return the runs or records with whose signatures the case `spec` is compared.
 
-    Returns the runs of the other stack if two stacks are interleaved, and otherwise the newest
-    session of the baseline. The result is empty without a baseline of the same protocol.
+    With two interleaved stacks these are the runs of the reference. Otherwise the result has only
+    the newest record of the baseline. The result is empty without a baseline of the same protocol.
     """
     if measured_session.options.is_paired:
         return measured_session.references[spec].runs
@@ -286,17 +293,17 @@ def _reference_launches(
 
 
 def order_tables(measurements: Iterable[Measurement]) -> list[Table]:
-    """Return a table with the orders of summation, and the payloads from which they are used.
+    """Return a table that shows from which payload on each order of summation is used.
 
-    The table has a row for each family of cases in which the order changes with the payload: no
-    order is possible at all payloads. The list is empty without such a family. Cases without a
-    signature, with launches in different orders, or with a result that any order gives are left
+    The table has a row for each family of cases in which the order changes with the payload, such
+    as ``binary tree from 64K, ring from 1M``. The list is empty if there is no such family. Cases
+    without a signature, with several signatures, or with a result that any order gives are left
     out.
     """
     starts: dict[str, list[str]] = defaultdict(list)
     common_orders: dict[str, set[str]] = defaultdict(set)
     for measurement in sorted(measurements, key=attrgetter("case.payload_bytes")):
-        signatures = _find_signatures(measurement.runs)
+        signatures = _distinct_signatures(measurement.runs)
         order = signatures[0].partition(" ")[2] if len(signatures) == 1 else ""
         if order not in ("", "any order"):
             family = measurement.case.family_name

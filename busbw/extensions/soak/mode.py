@@ -1,4 +1,4 @@
-"""A soak as a session mode: the tests that measure compare every result, and time nothing.
+"""Run and judge a soak: a session that compares every result, and times nothing.
 
 Some errors occur in all iterations of a launch, and other errors occur only after hours. So each
 launch soaks all cases, one after the other, and launches follow each other until the time is over.
@@ -38,18 +38,18 @@ _CONFIDENCE = 0.95
 
 # In a launch a case is soaked for at most the longer time. When the duration of --soak is over, the
 # other cases of the launch are soaked for at most the shorter time.
-_MAX_TURN_S = 60.0
-_MIN_TURN_S = 0.1
+_MAX_CASE_S = 60.0
+_MIN_CASE_S = 0.1
 
 # The outcomes of cases with a failure. A case with any other failure is FAILED.
-_OUTCOMES = {
+_OUTCOMES_BY_FAILURE = {
     FailureKind.OUT_OF_MEMORY: Outcome.OUT_OF_MEMORY,
     FailureKind.OTHER_DTYPE: Outcome.SKIPPED,
 }
 
 
 def mode_of(options: Options) -> Mode | None:
-    """Return the session mode of a soak; None without --soak."""
+    """Return the mode that soaks the cases of a session, or None without --soak."""
     if SOAK_VALUE not in options.extra:
         return None
     return replace(
@@ -61,14 +61,14 @@ def mode_of(options: Options) -> Mode | None:
 def soak_and_judge(
     resolved_session: MeasuredSession, executor: Executor, display: Display
 ) -> JudgedSession:
-    """Soak the cases of a session, and return the session with their verdicts.
+    """Soak the cases of a session, and return the session with the verdicts on its cases.
 
     After an interrupt, the verdicts so far are shown, and KeyboardInterrupt is raised again.
 
     Args:
-        resolved_session: The cases and the devices. Its option --soak gives the duration.
+        resolved_session: The session before it measures. Its option --soak gives the duration.
         executor: Starts the launches.
-        display: Shows the progress.
+        display: Shows the progress, and the verdicts after an interrupt.
 
     """
     observers = make_observers(resolved_session, executor)
@@ -94,9 +94,9 @@ class SoakRunner(RoundRunner):
     """The launches of a soak, each of which soaks all cases, and the results so far.
 
     Attributes:
-        duration_s: The time for which to soak in seconds, from the first iteration on.
+        duration_s: The duration of the soak in seconds, from the first request on.
         display: Shows the case that is soaked, and the time that is left.
-        tallies: Maps each case to the amount that was compared so far.
+        tallies: Maps each case to how much was compared so far.
 
     """
 
@@ -106,7 +106,10 @@ class SoakRunner(RoundRunner):
     _end_s: float = math.inf
 
     def run(self) -> None:
-        """Soak all cases until the duration is over; a case with a failure is not soaked again."""
+        """Soak all cases again and again until the duration is over, or until all cases failed.
+
+        A case that failed is not soaked again.
+        """
         cases = list(self.cases)
         while cases and time.monotonic() < self._end_s:
             self.run_rounds(cases, 1)
@@ -115,15 +118,16 @@ class SoakRunner(RoundRunner):
     def _ask_and_store_result(
         self, side: Side, group: Group, case: Case, name: str
     ) -> Tally | Failure:
-        """Soak `case` in the workers of `group` in place of measuring it, and record the result.
+        """Soak a case in the workers of `group` for some time, and record and return the reply.
 
-        The case is soaked for its share of the duration, but at most for _MAX_TURN_S seconds. The
-        compared amount is added to `tallies`, or a failure to the results of the stack `side`.
+        The time is the duration of the soak divided by the number of cases, but at most
+        _MAX_CASE_S seconds. A Tally is added to `tallies`, and a Failure to the results of `case`
+        with the stack `side`. `name` is not used: it is the request that measuring would send.
         """
         self._end_s = min(self._end_s, time.monotonic() + self.duration_s)
-        left_s = max(_MIN_TURN_S, self._end_s - time.monotonic())
+        left_s = max(_MIN_CASE_S, self._end_s - time.monotonic())
         self.display.show_status(f"busbw: soaking {case.name}, {left_s:.0f} s left")
-        seconds = min(left_s, _MAX_TURN_S, self.duration_s / len(self.cases))
+        seconds = min(left_s, _MAX_CASE_S, self.duration_s / len(self.cases))
         values = {"case": case, "plan": self.plan, "key": self.cases[case], "seconds": seconds}
         reply = group.ask(
             Request("soak", Tally, values), self.plan.timeout_s + seconds, f"soaking {case.name}"
@@ -135,51 +139,56 @@ class SoakRunner(RoundRunner):
         return reply
 
 
-def judge_soak(observed: MeasuredSession, runner: SoakRunner) -> JudgedSession:
+def judge_soak(soaked_session: MeasuredSession, runner: SoakRunner) -> JudgedSession:
     """Return a soaked session with its verdicts, including the notes on health counters.
 
-    Of the measurements, the session contains only those with failures, because a soak has no times.
+    The returned session contains no measurements but those with failures, because a soak has no
+    times.
 
     Args:
-        observed: The session with the extra values of the observers.
+        soaked_session: The session with the extra values of the observers.
         runner: The runner that has soaked the cases of the session.
 
     """
     by_case = {measurement.case: measurement for measurement in runner.measurements()}
     failed: dict[CaseSpec, Measurement] = {}
     verdicts: dict[CaseSpec, Verdict] = {}
-    for spec in observed.specs:
-        if spec in observed.skipped_verdicts:
-            verdicts[spec] = replace(observed.skipped_verdicts[spec], extra={SOAK_VALUE: Tally()})
+    for spec in soaked_session.specs:
+        if spec in soaked_session.skipped_verdicts:
+            verdicts[spec] = replace(
+                soaked_session.skipped_verdicts[spec], extra={SOAK_VALUE: Tally()}
+            )
             continue
-        measurement = by_case[observed.jobs[spec].case]
+        measurement = by_case[soaked_session.jobs[spec].case]
         if measurement.failures:
             failed[spec] = measurement
         verdict = judge_soaked_case(spec, measurement, runner.tallies[measurement.case])
-        verdicts[spec] = apply_findings(verdict, [health_finding(observed, spec, verdict)])
+        verdicts[spec] = merge_findings(verdict, [health_finding(soaked_session, spec, verdict)])
     total = sum(runner.tallies.values(), Tally())
     return JudgedSession(
         session_verdict=judge_soak_session(verdicts.values(), total),
         verdicts=verdicts,
-        observations=replace(observed, measurements=failed, measuring_s=total.soaked_s),
+        observations=replace(soaked_session, measurements=failed, measuring_s=total.soaked_s),
     )
 
 
 def judge_soaked_case(spec: CaseSpec, measurement: Measurement, tally: Tally) -> Verdict:
     """Return the verdict on a case of a soak: PASS if iterations ran and no result was wrong.
 
+    The case is SKIPPED if there was no time for an iteration.
+
     Args:
         spec: The case as it was selected.
-        measurement: The case on the devices of the session, with the failure that stopped its
-            soak, such as a wrong result, if any.
-        tally: The amount that was compared.
+        measurement: Has the case on the devices of the session and, if a failure such as a wrong
+            result ended the soak of the case, the failure.
+        tally: How much was compared.
 
     """
     failure = next(iter(measurement.failures), None)
     outcome = Outcome.SKIPPED
     text = "there was no time for an iteration"
     if failure is not None:
-        outcome = _OUTCOMES.get(failure.kind, Outcome.FAILED)
+        outcome = _OUTCOMES_BY_FAILURE.get(failure.kind, Outcome.FAILED)
         text = f"{failure.kind.text}: {failure.first_line}"
     elif tally.iterations:
         outcome = Outcome.PASS
@@ -198,12 +207,12 @@ def judge_soaked_case(spec: CaseSpec, measurement: Measurement, tally: Tally) ->
 def judge_soak_session(verdicts: Collection[Verdict], total: Tally) -> SessionVerdict:
     """Return the verdict on a soak: FAILED if a case failed, and otherwise PASS or NO_VERDICT.
 
-    The outcome is NO_VERDICT if a case ran out of memory, or if nothing was compared. A case whose
-    dtype the compiler replaced may be SKIPPED: the requested program does not exist on this device.
+    The outcome is NO_VERDICT if a case ran out of memory, or if no case passed. A SKIPPED case does
+    not prevent PASS. A case is SKIPPED if this device cannot run it in the requested dtype.
 
     Args:
         verdicts: The verdicts on all selected cases.
-        total: The amount that was compared of all cases.
+        total: How much was compared in all cases together.
 
     """
     counts = Counter(verdict.outcome for verdict in verdicts)
@@ -222,9 +231,9 @@ def judge_soak_session(verdicts: Collection[Verdict], total: Tally) -> SessionVe
 def no_corruption_text(tally: Tally) -> str:
     """Return a text with the compared amount, and an upper bound for the rate of wrong results.
 
-    No result in `tally` may be wrong, and it must have at least an iteration. The bound is the
-    upper end of the confidence interval of Clopper and Pearson (1934) for 0 wrong results: if a
-    share p of iterations were wrong, a wrong result would have been seen with the probability
+    `tally` has one iteration or more, all with right results. The bound is the upper end of the
+    confidence interval of Clopper and Pearson (1934) for 0 wrong results. If a share p of all
+    iterations gave wrong results, a wrong result would have been seen with the probability
     1 - (1 - p)^iterations. Iterations are assumed to be independent.
     """
     share = -math.expm1(math.log1p(-_CONFIDENCE) / tally.iterations)
@@ -233,7 +242,7 @@ def no_corruption_text(tally: Tally) -> str:
 
 
 def amount_text(tally: Tally) -> str:
-    """Return the compared amount in words, such as ``1.1 million iterations, 2.6 TB compared``."""
+    """Return how much was compared, such as ``1.1 million iterations, 2.6 TB compared``."""
     iterations = plural(tally.iterations, "iteration")
     if tally.iterations >= 1e6:
         iterations = f"{tally.iterations / 1e6:,.1f} million iterations"
@@ -241,7 +250,10 @@ def amount_text(tally: Tally) -> str:
 
 
 def large_bytes_text(byte_count: int) -> str:
-    """Return a number of bytes as text: from 10^12 bytes on in TB, which `bytes_text` lacks."""
+    """Return a number of bytes as a text such as ``2.6 TB``.
+
+    Below 10^12 bytes the text is that of `bytes_text`, which has no TB.
+    """
     return f"{byte_count / 1e12:.1f} TB" if byte_count >= 1e12 else bytes_text(byte_count)
 
 

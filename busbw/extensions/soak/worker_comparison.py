@@ -4,10 +4,10 @@ The inputs are random numbers, whose sum has the same bits in every order of sum
 floating-point inputs are integers times a power of two. These integers are small enough that the
 sum over all ranks is exact. Inputs of an integer dtype use all bits.
 
-The first result of an input is compared element by element, and its hash is kept. Later results of
-the input need only have the same hash. Iterations run in batches. All processes of a group run the
-same batches, and tell each other after a batch whether a result was wrong. This module knows no
-framework.
+The first result of a draw of inputs is compared element by element, and its hash is kept. Later
+results of the draw need only have the same hash. Iterations run in batches. All processes of a
+group run the same batches, and tell each other after a batch whether a result was wrong. This
+module imports no framework.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _REDUCTIONS = {"sum": np.add, "max": np.maximum, "min": np.minimum}
 # The duration that a batch of iterations should have.
 _BATCH_S = 0.2
 # How often the two inputs of a batch are tried again after a wrong result.
-RETRIES = 10
+RETRY_COUNT = 10
 
 # The SoakPrograms of frameworks; other frameworks need none of their own.
 _PROGRAM_TYPES = {"fake": "worker_comparison:FakeSoakProgram", "jax": "worker_jax:JaxSoakProgram"}
@@ -60,12 +60,12 @@ _PROGRAM_TYPES = {"fake": "worker_comparison:FakeSoakProgram", "jax": "worker_ja
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tally:
-    """The amount of results that a soak compared, of a case or of several cases together.
+    """How much a soak compared, in a case or in several cases together.
 
     Attributes:
-        iterations: The number of iterations.
+        iterations: The number of iterations whose results were compared.
         compared_bytes: The number of compared bytes on all ranks together.
-        soaked_s: The duration in seconds.
+        soaked_s: The time in seconds that the iterations and comparisons took.
 
     """
 
@@ -84,7 +84,7 @@ class Tally:
 class SoakValues(ExactValues):
     """The random inputs of a case in a soak, and the exact results of an iteration.
 
-    A draw is a set of random inputs for all ranks. Draws are numbered from 0.
+    A draw is a set of random inputs for all ranks. The draws are numbered from 0 to 15.
     """
 
     draw_count = 16
@@ -92,9 +92,10 @@ class SoakValues(ExactValues):
     first_call_readers = MappingProxyType({})
 
     def max_exact_iterations(self) -> int:
-        """Return 1: a call of the program runs a single iteration, whose result is exact.
+        """Return 1, because a call of the program runs a single iteration in a soak.
 
-        Raises MeasuringError UNAVAILABLE if no sum over all ranks is exact in the dtype.
+        Raises MeasuringError UNAVAILABLE if the case has so many ranks that even sums of
+        integers with a single bit are not exact in its dtype.
         """
         if self._max_summand_bits < 1:
             raise unavailable(
@@ -103,10 +104,11 @@ class SoakValues(ExactValues):
         return 1
 
     def starting_values(self, rank: int, draw_number: int) -> Array:
-        """Return the inputs of `rank` in the draw `draw_number`, of the shape (blocks, period).
+        """Return the inputs of `rank` in the draw `draw_number`, an array (blocks, period).
 
-        The inputs are integers times a power of two, which differs between successive draws unless
-        the dtype is an integer type.
+        The array has a row for each block of the buffer: the values that the block repeats. The
+        values are random integers times a power of two. In floating-point dtypes the power of two
+        differs between successive draws.
         """
         group, position = self.group_and_position(rank)
         generator = np.random.default_rng((draw_number, group, position))
@@ -119,10 +121,11 @@ class SoakValues(ExactValues):
         return np.asarray(np.ldexp(integers, exponent).astype(self.dtype))
 
     def values_after(self, rank: int, draw_number: int, iterations: int) -> Array:
-        """Return the exact result of `rank` after an iteration, of the shape (blocks, period).
+        """Return the exact result of `rank` for the inputs of a draw, an array (blocks, period).
 
-        `draw_number` is the number of the draw. `iterations` is not used: the result does not
-        depend on it, because the iterations of a soak run out of place.
+        The array has a row for each block of the result: the values that the block repeats.
+        `draw_number` is the number of the draw. `iterations` is not used: every iteration of a soak
+        begins with the inputs, so its result does not depend on the number of iterations.
         """
         group, position = self.group_and_position(rank)
         inputs: list[Any] = [
@@ -131,14 +134,15 @@ class SoakValues(ExactValues):
         return np.stack(self.collective.result_blocks(inputs, position, self._reduce_exactly))
 
     def _reduce_exactly(self, blocks: Sequence[Any]) -> Any:
-        """Return the exact reduction (sum, maximum or minimum) of the blocks of all ranks."""
+        """Return the exact sum, maximum or minimum of `blocks`, a block of each rank."""
         return _REDUCTIONS[self.case.reduce_op].reduce(blocks, dtype=self.dtype)
 
     @property
     def _max_summand_bits(self) -> int:
-        """The largest number of bits of a summand such that the sum over all ranks is exact.
+        """The largest number of bits of an input for which the sum over all ranks is exact.
 
-        Sums of integers need not fit: their summands have all bits, because these sums wrap.
+        For integer dtypes this is the number of bits of the dtype, because the sums may wrap. It is
+        also the number of bits for maxima and minima.
         """
         dtype = DTYPES[self.case.dtype]
         if self.case.reduce_op != "sum" or dtype.least_exponent == 0:
@@ -148,16 +152,18 @@ class SoakValues(ExactValues):
 
 @dataclass
 class SoakProgram:
-    """The compiled program of a case in a soak, whose results are compared.
+    """The compiled program of a case in a soak, with the comparison of its results.
 
-    Two inputs alternate, so that an old result that an iteration did not overwrite is noticed.
+    The inputs of two draws alternate between iterations. So an old result that an iteration did not
+    overwrite is noticed.
 
     Attributes:
         backend: The back end that compiled the program.
         case: The case.
         program: The program in the framework, which runs a single iteration in a call.
         iterations: The number of iterations so far.
-        prepare_arguments: The arguments, after the case, with which the program is prepared.
+        prepare_arguments: The arguments after `case` with which the method `prepare_program` of the
+            back end is called.
 
     """
 
@@ -174,7 +180,7 @@ class SoakProgram:
     prepare_arguments: ClassVar[tuple[Any, ...]] = (None, SoakValues)
 
     def renew_input(self) -> None:
-        """Replace the older of the two inputs with the next draw, in the same buffers."""
+        """Write the inputs of the next draw into the buffers of the older of the two draws."""
         newer_input, (_, old_buffers) = self._inputs
         draw_number = (newer_input[0] + 1) % SoakValues.draw_count
         self.program.inputs = old_buffers
@@ -182,10 +188,8 @@ class SoakProgram:
         self._inputs = (draw_number, self.program.inputs), newer_input
 
     def hash_results(self) -> tuple[int, ...]:
-        """Return the CRC-32 of the last result of each rank of this process.
-
-        Many processors have an instruction for CRC-32.
-        """
+        """Return a hash (the CRC-32) of the last result of each rank of this process."""
+        # Many processors have an instruction for CRC-32.
         results = self.program.results_by_rank()
         return tuple(
             map_ranks(
@@ -195,10 +199,11 @@ class SoakProgram:
             )
         )
 
-    def find_mismatch(self, draw_number: int) -> str:
-        """Return a text with the first wrong element of the last result; empty if none is wrong.
+    def first_wrong_element_text(self, draw_number: int) -> str:
+        """Return a text about the first wrong element of the last result.
 
-        `draw_number` is the number of the draw that was the input.
+        The text is empty if all elements are right. `draw_number` is the number of the draw with
+        whose inputs the last iteration ran.
         """
         word_dtype = np.dtype(f"u{DTYPES[self.case.dtype].size_bytes}")
         for rank, result in self.program.results_by_rank().items():
@@ -207,32 +212,32 @@ class SoakProgram:
                 expected = exact.view(word_dtype)
                 actual = np.ascontiguousarray(part).view(word_dtype)
                 for index in np.flatnonzero(expected != actual)[:1].tolist():
-                    return mismatch_text(
+                    return wrong_element_text(
                         rank, begin + index, int(expected[index]), int(actual[index])
                     )
         return ""
 
-    def compare_result(self, draw_number: int) -> str:
-        """Return a text if the last result is wrong, and an empty text if the result is right.
+    def last_result_problem(self, draw_number: int) -> str:
+        """Return what is wrong with the last result, or an empty text if nothing is wrong.
 
-        `draw_number` is the number of the draw that was the input. The hashes of the first right
-        result of a draw are kept. If all elements of a later result are right, but its hashes are
-        different, this result is wrong, too.
+        `draw_number` is the number of the draw with whose inputs the last iteration ran. The hashes
+        of the first right result of a draw are kept. A later result with the same hashes is right.
+        A result with other hashes is wrong, even if all its elements are right when they are read.
         """
         hashes = self.hash_results()
         if self._right_hashes.get(draw_number) == hashes:
             return ""
-        mismatch = self.find_mismatch(draw_number)
+        mismatch = self.first_wrong_element_text(draw_number)
         if not mismatch and self._right_hashes.setdefault(draw_number, hashes) != hashes:
             return "every word is right, and yet the hashes of ranks changed"
         return mismatch
 
     def run_and_compare(self, seconds: float) -> Tally:
-        """Run and compare iterations for `seconds`, or until a process finds a wrong element.
+        """Run and compare iterations for `seconds`, or until a process finds a wrong result.
 
-        After a wrong element, all processes try the same two inputs again. The returned number and
-        duration of the iterations are equal on all processes. Raises MeasuringError WRONG_RESULT if
-        this process finds a wrong element.
+        After a wrong result, all processes run the two present draws RETRY_COUNT times again. All
+        processes return the same Tally. Raises MeasuringError WRONG_RESULT if this process found a
+        wrong result.
         """
         begun_s = self.backend.now_s()
         batch = 1
@@ -244,9 +249,11 @@ class SoakProgram:
             values = [float(mismatch != ""), self.backend.now_s() - begun_s]
             is_wrong, soaked_s = map(max, zip(*self.backend.all_gather(values)))
             if is_wrong:
-                repeats = sum(self._run_batch(2) != "" for _ in range(RETRIES))
+                repeats = sum(self._run_batch(2) != "" for _ in range(RETRY_COUNT))
                 if mismatch:
-                    again = f"the same inputs gave a wrong result in {repeats} of {RETRIES} retries"
+                    again = (
+                        f"the same inputs gave a wrong result in {repeats} of {RETRY_COUNT} retries"
+                    )
                     raise wrong_result(f"{mismatch}; {again}")
                 break
             batch = max(1, int(_BATCH_S * self.iterations / soaked_s))
@@ -259,10 +266,10 @@ class SoakProgram:
         )
 
     def _run_batch(self, count: int) -> str:
-        """Run and compare `count` iterations, and return a text on the first wrong result.
+        """Run and compare `count` iterations, and return a text about the first wrong result.
 
-        The text is empty if no result is wrong. The iterations alternate between the two inputs,
-        and begin with the newer input.
+        The text is empty if no result is wrong. The iterations alternate between the two present
+        draws, and begin with the newer draw.
         """
         first_mismatch = ""
         for index in range(count):
@@ -270,7 +277,7 @@ class SoakProgram:
             self.program.inputs = buffers
             self.program.run(1)
             self.iterations += 1
-            mismatch = self.compare_result(draw_number)
+            mismatch = self.last_result_problem(draw_number)
             # The batch goes on after a wrong element, because other processes run all of it.
             if mismatch and not first_mismatch:
                 first_mismatch = f"iteration {self.iterations}: {mismatch}"
@@ -278,25 +285,26 @@ class SoakProgram:
 
 
 class FakeSoakProgram(SoakProgram):
-    """A simulated program in a soak, which returns wrong results if the script says so.
+    """A simulated program in a soak, whose results are wrong if the script says so.
 
-    With ``{"flips": 1000}`` in a case of the script, every 1000th result is wrong.
+    The script is what the framework ``fake`` is told to simulate. If a case of the script has
+    ``{"flips": 1000}``, every 1000th result of the case is wrong.
     """
 
     prepare_arguments = ()
 
     def renew_input(self) -> None:
-        """Write nothing, because a simulated program has no values."""
+        """Do nothing, because a simulated program has no inputs."""
 
-    def compare_result(self, draw_number: int) -> str:
+    def last_result_problem(self, draw_number: int) -> str:
         flips = self.backend.case_changes(self.case).get("flips")
         if flips and self.iterations % flips == 0:
-            return mismatch_text(rank=1, element=7, expected=6, actual=7)
+            return wrong_element_text(rank=1, element=7, expected=6, actual=7)
         return ""
 
 
-def mismatch_text(rank: int, element: int, expected: int, actual: int) -> str:
-    """Return a text on a wrong element of a result, with the numbers of its wrong bits.
+def wrong_element_text(rank: int, element: int, expected: int, actual: int) -> str:
+    """Return a text about a wrong element of a result, with the numbers of its wrong bits.
 
     Args:
         rank: The rank whose result is wrong.
@@ -320,13 +328,13 @@ def soak(worker: MeasuringWorker, request: Mapping[str, Any]) -> Tally:
 
     Args:
         worker: The worker that answers the request. Its back end compiles and runs the case.
-        request: The request, with the values `case`, `key` (the environment key), `plan` (for its
-            memory limit) and `seconds` (the duration).
+        request: The request. Its value `case` is the case, `key` the environment key, `plan` the
+            plan with the limit of memory, and `seconds` the duration.
 
     Raises:
-        MeasuringError: A result on this process is wrong, the devices are not those of `key`, the
-            case does not fit the memory or cannot be compiled, or the dtype has too few bits to
-            hold a sum over all ranks exactly.
+        MeasuringError: A result on this process is wrong. Or the devices are not those of `key`, or
+            the case does not fit into memory or cannot be compiled. Or the dtype has too few bits
+            to hold a sum over all ranks exactly.
 
     """
     case = request_value(request, "case", Case)

@@ -1,4 +1,4 @@
-"""Read the health counters of devices, in a process of its own, because such a call may hang.
+"""Read the health counters of devices, in a separate process, because reading may hang.
 
 GPUs are read with ``pynvml``, which nvidia-ml-py installs, and TPUs with ``libtpu.sdk``. Both
 libraries are optional, and counters that a device does not support are left out. The kernel's
@@ -23,7 +23,7 @@ from busbw.model.words import DeviceClass
 from busbw.worker import host
 from busbw.worker.backends.base import unavailable
 
-_LINKS = range(36)
+_LINK_NUMBERS = range(36)
 # Functions of NVML that have several counters, and an argument of one of these functions.
 _ECC_ERRORS = "nvmlDeviceGetTotalEccErrors"
 _SINCE_START = "NVML_VOLATILE_ECC"
@@ -46,7 +46,10 @@ _GPU_COUNTERS: Sequence[tuple[Any, ...]] = (
         _SINCE_START,
     ),
     ("errors", "PCIe replays", "nvmlDeviceGetPcieReplayCounter"),
-    *(("errors", f"link {link} inactive", "nvmlDeviceGetNvLinkState", link) for link in _LINKS),
+    *(
+        ("errors", f"link {link} inactive", "nvmlDeviceGetNvLinkState", link)
+        for link in _LINK_NUMBERS
+    ),
     *(
         (
             "errors",
@@ -55,7 +58,7 @@ _GPU_COUNTERS: Sequence[tuple[Any, ...]] = (
             link,
             "NVML_NVLINK_ERROR_DL_REPLAY",
         )
-        for link in _LINKS
+        for link in _LINK_NUMBERS
     ),
     ("throttled_s", "power cap", _THROTTLED, "NVML_PERF_POLICY_POWER"),
     ("throttled_s", "heat", _THROTTLED, "NVML_PERF_POLICY_THERMAL"),
@@ -80,19 +83,19 @@ _TPU_METRICS = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HealthReading:
-    """The health counters of a host and its devices at a moment.
+    """The health counters of a host and its devices, as they were read at a moment.
 
     The name of a counter contains its device, such as ``gpu 0 PCIe replays``.
 
     Attributes:
         host: The name of the host.
         read_s: The moment of reading, in seconds of the host's monotonic clock.
-        errors: Maps the names of counters that change only after an error to their counts. Counters
-            at 0 are left out.
+        errors: Maps the names of error counters to their counts. An error counter changes only
+            after an error. Counters at 0 are left out.
         throttled_s: Maps each device and reason for throttling, such as ``gpu 0 power cap``, to the
             seconds of throttling so far.
-        values: Maps the names of values that only describe a device, such as its temperature, to
-            the values. The unit is in the name.
+        values: Maps the names of other values, such as ``gpu 0 temperature C``, to the values. They
+            only describe a device. The unit is in the name.
 
     """
 
@@ -107,13 +110,13 @@ class HealthReading:
 class HealthReader:
     """A reader of the health counters of a host and its devices.
 
-    If a device reports only that it is throttled, and not for how long, the reader adds up the time
-    between readings.
+    Some devices report only that they are throttled, and not for how long. For such a device the
+    reader adds up the times between readings.
 
     Attributes:
-        options: The options of the worker's command line. Its `device` is the class of the devices
-            whose counters are read, such as ``gpu``.
-        root: The root folder of the host's files; another folder in tests.
+        options: The options of the worker's command line. The option `device` is the class of the
+            devices whose counters are read, such as ``gpu``.
+        root: The root folder of the host's files, ``/`` outside tests.
 
     """
 
@@ -129,14 +132,14 @@ class HealthReader:
     _quota_totals_s: dict[tuple[Path, int], tuple[float, float]] = field(default_factory=dict)
 
     def read(self, request: object = None) -> HealthReading:
-        """Read and return the counters.
+        """Read and return the health counters.
 
         `request` is the request of the session to the worker, and is not used. Raises
-        MeasuringError if the library of the devices raises an error.
+        MeasuringError if the library that reads the devices raises an error.
         """
         before_s = self._read_s
         self._read_s = time.monotonic()
-        self._read_quotas()
+        self._read_cpu_quotas()
         try:
             # The libraries are optional.
             with contextlib.suppress(ModuleNotFoundError):
@@ -155,12 +158,13 @@ class HealthReader:
             values=self._counters["values"],
         )
 
-    def _read_quotas(self) -> None:
-        """Add the time in which CPU quotas stopped the cgroups of this process to the counters.
+    def _read_cpu_quotas(self) -> None:
+        """Increase the counters of CPU quotas by the seconds of throttling since the last reading.
 
-        The added time is an upper bound. In each period a cgroup runs until its quota is used up.
-        The kernel adds up the stopped times of all processors of the cgroup. So the cgroup was
-        stopped for at most the sum, and for at most the duration of all throttled periods.
+        The quotas are those of the cgroups of this process. In each period a cgroup runs until its
+        quota is used up, and is then stopped. The cgroup was stopped for at most the duration of
+        all periods with a stop, and for at most the sum of the stopped times of its processors. The
+        smaller of these two upper bounds is added.
         """
         for folder, (share_us, period_us) in host.cpu_quotas(self.root).items():
             with contextlib.suppress(OSError, ValueError):
@@ -175,7 +179,7 @@ class HealthReader:
                 self._counters["throttled_s"][name] += max(0.0, gained_s)
 
     def _read_gpus(self, nvml: Any) -> None:
-        """Store the present counters of all GPUs in this reader, in `_counters`.
+        """Read the counters of all GPUs, and store them in `_counters`.
 
         `nvml` is the module ``pynvml``. A counter that a GPU does not support is left out.
         """
@@ -189,12 +193,12 @@ class HealthReader:
                     number = float(_NUMBER_CONVERTERS.get(function, float)(value))
                     self._counters[kind][f"gpu {index} {counter}"] = number
 
-    def _read_tpus(self, monitor: Any, seconds: float) -> None:
-        """Read the metrics of TPUs that libtpu lists as supported.
+    def _read_tpus(self, monitor: Any, elapsed_s: float) -> None:
+        """Read the metrics of TPUs that libtpu lists as supported, and store them in `_counters`.
 
         Other metrics are not requested, because some requests hang while no program runs. `monitor`
-        is the module ``tpumonitoring`` of libtpu, and `seconds` the time since the last reading. A
-        chip with a throttle score above 0 counts as throttled for all of this time.
+        is the module ``tpumonitoring`` of libtpu. `elapsed_s` is the number of seconds since the
+        last reading. A chip with a throttle score above 0 counts as throttled for all this time.
         """
         supported = set(monitor.list_supported_metrics())
         for metric, (kind, counter) in _TPU_METRICS.items():
@@ -203,6 +207,6 @@ class HealthReader:
                 label, _, value = str(row).rpartition(":")
                 name = f"{label.strip() or f'tpu {index}'} {counter}"
                 if kind == "throttled_s":
-                    self._counters[kind][name] += seconds if float(value) > 0 else 0.0
+                    self._counters[kind][name] += elapsed_s if float(value) > 0 else 0.0
                 else:
                     self._counters[kind][name] = float(value)

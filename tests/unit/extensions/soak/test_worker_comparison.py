@@ -17,11 +17,11 @@ import pytest
 
 from busbw.collectives import COLLECTIVES
 from busbw.extensions.soak.worker_comparison import (
-    RETRIES,
+    RETRY_COUNT,
     SoakProgram,
     SoakValues,
     Tally,
-    mismatch_text,
+    wrong_element_text,
 )
 from busbw.worker.backends.base import MeasuringError
 from tests.helpers import build
@@ -57,7 +57,7 @@ class ScriptedProgram(SoakProgram):
         is_other = self.iterations in (*self._wrong_runs, *self._hashed_runs)
         return (self.draws[-1], int(is_other))
 
-    def find_mismatch(self, draw_number: int) -> str:
+    def first_wrong_element_text(self, draw_number: int) -> str:
         assert draw_number == self.draws[-1]
         self.compared.append(self.iterations)
         return "rank 1, element 7" if self.iterations in self._wrong_runs else ""
@@ -85,25 +85,27 @@ def test_the_first_wrong_element_ends_a_soak_and_is_named_with_its_iteration() -
         ScriptedProgram([900, 901]).run_and_compare(100.0)
 
 
-@pytest.mark.parametrize(("last_wrong_run", "count"), [(901, 0), (10_000, RETRIES)])
+@pytest.mark.parametrize(("last_wrong_run", "count"), [(901, 0), (10_000, RETRY_COUNT)])
 def test_after_a_wrong_result_the_same_inputs_are_tried_again_and_wrong_retries_are_counted(
     last_wrong_run: int, count: int
 ) -> None:
     program = ScriptedProgram(range(900, last_wrong_run + 1))
-    with pytest.raises(MeasuringError, match=f" a wrong result in {count} of {RETRIES} retries$"):
+    with pytest.raises(
+        MeasuringError, match=f" a wrong result in {count} of {RETRY_COUNT} retries$"
+    ):
         program.run_and_compare(100.0)
     assert program.draws[899] in program.draws[-2:]
-    assert program.draws[-2 * RETRIES :] == program.draws[-2:] * RETRIES
+    assert program.draws[-2 * RETRY_COUNT :] == program.draws[-2:] * RETRY_COUNT
 
 
 def test_a_wrong_element_ends_a_soak_also_in_processes_whose_own_results_are_right() -> None:
     program = ScriptedProgram(others=[1.0])
     program.run_and_compare(100.0)
-    assert program.iterations == 1 + 2 * RETRIES
+    assert program.iterations == 1 + 2 * RETRY_COUNT
 
 
 def test_the_text_on_a_wrong_element_names_each_wrong_bit_and_the_host_of_the_rank() -> None:
-    text = mismatch_text(2, 77, 0x3F800000, 0)
+    text = wrong_element_text(2, 77, 0x3F800000, 0)
     assert text.startswith(f"rank 2 ({platform.node()}), element 77: 0x0, expected 0x3f800000 ")
     assert text.endswith("(wrong bits: 23, 24, 25, 26, 27, 28, 29)")
 
@@ -133,7 +135,7 @@ def _words(collective: str, dtype: str = "float32", op: str = "", **changes: Any
 def _find_mismatch(words: SoakValues, draw_number: int, results: Mapping[int, Any]) -> str:
     """Compare the results of ranks as a soak does, without a framework."""
     program = SimpleNamespace(values=words, results_by_rank=lambda: results)
-    return SoakProgram(None, words.case, program).find_mismatch(draw_number)
+    return SoakProgram(None, words.case, program).first_wrong_element_text(draw_number)
 
 
 @pytest.mark.parametrize("collective", ["all_reduce", "reduce_scatter"])

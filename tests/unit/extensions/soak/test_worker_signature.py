@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from busbw.extensions.soak import worker_signature as signature
-from busbw.extensions.soak.worker_signature import inexact_numbers
+from busbw.extensions.soak.worker_signature import numbers_with_inexact_sums
 from busbw.worker.backends.values import Array, ExactValues
 from tests.helpers import build
 
@@ -19,7 +19,9 @@ Added = Callable[[list[Array]], Array]
 
 
 def _inputs(ranks: int, seed: int, dtype: Any = np.float32) -> list[Array]:
-    return [inexact_numbers((PERIOD * ranks,), (seed, rank), dtype) for rank in range(ranks)]
+    return [
+        numbers_with_inexact_sums((PERIOD * ranks,), (seed, rank), dtype) for rank in range(ranks)
+    ]
 
 
 def _ring(blocks: list[Array]) -> Array:
@@ -92,7 +94,7 @@ def test_the_signature_names_the_order_of_additions_of_a_simulated_sum(
 ) -> None:
     inputs = _inputs(ranks, seed=rounds)
     got = _added(inputs, SUMS[name][0], rounds)
-    text = signature.signature_text(*signature.find_hash_and_orders(inputs, got, rounds))
+    text = signature.signature_text(*signature.find_hash_and_order_mask(inputs, got, rounds))
     named = text.partition(" ")[2].split(" or ")
     assert name.strip() in named
     # The other orders that are named give the same bits.
@@ -104,7 +106,7 @@ def test_a_sum_that_begins_at_the_same_rank_in_all_elements_does_not_count_as_a_
     inputs = _inputs(6, seed=1)
     for first, order in ((0, "ranks in turn"), (2, "another order")):
         got = _added([*inputs[first:], *inputs[:first]], _in_turn, 1)
-        text = signature.signature_text(*signature.find_hash_and_orders(inputs, got, 1))
+        text = signature.signature_text(*signature.find_hash_and_order_mask(inputs, got, 1))
         assert text.endswith(f" {order}")
 
 
@@ -117,7 +119,7 @@ def test_a_ring_with_any_number_of_segments_has_the_signature_of_a_ring(count: i
         for part, rows in enumerate(np.array_split(np.stack(_laid(inputs)), count, axis=1))
     ]
     text = signature.signature_text(
-        *signature.find_hash_and_orders(inputs, np.concatenate(parts), 1)
+        *signature.find_hash_and_order_mask(inputs, np.concatenate(parts), 1)
     )
     assert text.endswith(" ring")
 
@@ -125,11 +127,11 @@ def test_a_ring_with_any_number_of_segments_has_the_signature_of_a_ring(count: i
 def test_the_signature_is_any_order_for_two_ranks_and_another_order_for_unknown_orders() -> None:
     two = _inputs(2, seed=0)
     assert signature.signature_text(
-        *signature.find_hash_and_orders(two, _added(two, _in_turn, 1), 1)
+        *signature.find_hash_and_order_mask(two, _added(two, _in_turn, 1), 1)
     ).endswith(" any order")
     six = _inputs(6, seed=0)
     odd = _added(six, lambda blocks: _in_turn([blocks[index] for index in (3, 0, 5, 1, 4, 2)]), 1)
-    assert signature.signature_text(*signature.find_hash_and_orders(six, odd, 1)).endswith(
+    assert signature.signature_text(*signature.find_hash_and_order_mask(six, odd, 1)).endswith(
         " another order"
     )
 
@@ -143,12 +145,12 @@ def test_the_signature_of_several_processes_depends_on_the_result_of_each_proces
     def read(*processes: int) -> str:
         """Read the signature of processes that have these results."""
         words = [
-            signature.find_hash_and_orders(blocks, results[process], 1) for process in processes
+            signature.find_hash_and_order_mask(blocks, results[process], 1) for process in processes
         ]
         return reader.read(0, results[processes[0]], 1, lambda _: [[*map(float, w)] for w in words])
 
     assert read(0) == signature.signature_text(
-        *signature.find_hash_and_orders(blocks, results[0], 1)
+        *signature.find_hash_and_order_mask(blocks, results[0], 1)
     )
     assert read(0, 0) != read(0, 1)
 
@@ -156,7 +158,7 @@ def test_the_signature_of_several_processes_depends_on_the_result_of_each_proces
 def test_signatures_have_equal_hashes_only_for_equal_orders_of_additions() -> None:
     inputs = _inputs(4, seed=0)
     hashes = [
-        signature.find_hash_and_orders(inputs, _added(inputs, added, 1), 1)[0]
+        signature.find_hash_and_order_mask(inputs, _added(inputs, added, 1), 1)[0]
         for added in (_ring, _doubling, _in_turn, _ring)
     ]
     assert len(set(hashes)) == 3
@@ -164,8 +166,8 @@ def test_signatures_have_equal_hashes_only_for_equal_orders_of_additions() -> No
 
 
 def test_the_inputs_of_signatures_are_the_same_with_every_version_of_numpy() -> None:
-    numbers = inexact_numbers((3,), (0, 1), np.float64)
+    numbers = numbers_with_inexact_sums((3,), (0, 1), np.float64)
     assert numbers.tolist() == [1.0439102003864873, 1.0528792078479485, 1.7139500496814635]
-    many = inexact_numbers((4096,), (0, 0), np.float32)
+    many = numbers_with_inexact_sums((4096,), (0, 0), np.float32)
     assert 1 <= many.min() < many.max() <= 2
     assert {int(word) & 1 for word in many.view(np.uint32)} == {0, 1}
