@@ -30,9 +30,10 @@ METRICS = Option(
 
 
 def metrics_view() -> View:
-    """Return the View of --metrics: how a session writes its file and recognizes an earlier file.
+    """Return the View of --metrics, which makes the text of a file of metrics.
 
-    Raises ValueError if the library that writes metrics is missing.
+    The View also recognizes an earlier file of metrics, which may be overwritten. Raises ValueError
+    if the package prometheus_client is missing.
     """
     from busbw.session.record import View
 
@@ -48,7 +49,8 @@ def metrics_view() -> View:
 def metrics_text(judged_session: JudgedSession) -> str:
     """Return the metrics of a judged session in the text format of Prometheus.
 
-    The outcome of the session is included, and each figure of each case that has a value.
+    The metrics are the outcome and the start of the session and, for each case, its outcome and
+    each figure that has a value.
     """
     from prometheus_client import CollectorRegistry, Gauge, generate_latest
 

@@ -39,7 +39,7 @@ CHECKS: dict[str, Any] = tomllib.loads(
 )
 
 # The sessions so far, by the names of their checks.
-Sessions: TypeAlias = Mapping[str, JudgedSession]
+SessionsByCheck: TypeAlias = Mapping[str, JudgedSession]
 
 # Differences that are problems: more than this between the two clocks, less than this share of the
 # links' bandwidth, and more than this between the fastest and the slowest launch.
@@ -49,9 +49,9 @@ _MAX_LAUNCH_SPREAD = {DeviceClass.CPU: 0.3, DeviceClass.GPU: 0.04, DeviceClass.T
 
 
 class _WaitingDisplay(Display):
-    """A display that shows only the lines of a session that say that the session waits.
+    """A display that shows nothing of a session but the messages that the session waits.
 
-    All other lines of a session begin with ``busbw``, and are dropped.
+    The other messages of a session begin with ``busbw``, and are dropped.
     """
 
     def write_line(self, text: str) -> None:
@@ -61,7 +61,7 @@ class _WaitingDisplay(Display):
 
 
 def add_to(commands: Subparsers) -> None:
-    """Add the subcommand and its options to `commands`."""
+    """Add the subcommand ``doctor`` and its options to the commands of busbw."""
     parser = add_command(
         commands,
         "doctor",
@@ -98,9 +98,10 @@ def add_to(commands: Subparsers) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run all checks, print a line for each, and write their results; return the exit code.
+    """Run all checks of ``busbw doctor``, and return the exit code: 1 if a check shows a problem.
 
-    The exit code is 1 if a check shows a problem. Raises OSError if the file cannot be written.
+    A line is printed for each check. The results of all checks are written into the file
+    `options.output`. Raises OSError if the file cannot be written.
     """
     check_output_file(
         "--output",
@@ -140,15 +141,17 @@ def run(options: argparse.Namespace) -> int:
     return int(any(written["problems"] for written in checks))
 
 
-def _run_check(words: Sequence[str]) -> JudgedSession:
-    """Run a session without baselines, and return the judged session.
+def _run_check(arguments: Sequence[str]) -> JudgedSession:
+    """Run the session of a check, without baselines, and return the judged session.
 
-    `words` are the session's options. Raises GridError if the options select no case on this
-    machine, and UsageError if an option is wrong or nothing could be measured.
+    `arguments` are the session's options, such as ``--clock=host``. Raises GridError if the options
+    select no case on this machine, and UsageError if an option is wrong or nothing was measured.
     """
     with tempfile.TemporaryDirectory(prefix="busbw-doctor.") as folder:
         # In CI baselines are required by default, and no case has a baseline here.
-        options = read_options(parse_options(words), Path(folder), {"require_baselines": ["false"]})
+        options = read_options(
+            parse_options(arguments), Path(folder), {"require_baselines": ["false"]}
+        )
         collected_session = CollectedSession(options=options)
         session = run_session(
             collected_session, grid.select_specs(options), _WaitingDisplay(), measure_and_judge
@@ -158,16 +161,17 @@ def _run_check(words: Sequence[str]) -> JudgedSession:
     return session
 
 
-def _find_problems(name: str, sessions: Sessions) -> Iterator[str]:
-    """Yield a sentence for each problem that the session of the check `name` shows.
+def _find_problems(check: str, sessions: SessionsByCheck) -> Iterator[str]:
+    """Yield a sentence for each problem that a check shows.
 
-    The session of the check ``device`` is also compared with the session of the check ``host``.
+    `check` is the name of the check, such as ``memory``, and `sessions` has the sessions of all
+    checks so far, by check. The check ``device`` is also compared with the check ``host``.
     """
-    session = sessions[name]
+    session = sessions[check]
     verdicts = tuple(session.verdicts.values())
     for line in conclusion_lines(verdicts, session.session_verdict)[:-1]:
         yield line.text
-    outcomes = [Outcome.SKIPPED] if name == "memory" else [Outcome.SKIPPED, Outcome.OUT_OF_MEMORY]
+    outcomes = [Outcome.SKIPPED] if check == "memory" else [Outcome.SKIPPED, Outcome.OUT_OF_MEMORY]
     cases_by_text: dict[str, list[str]] = defaultdict(list)
     for verdict in verdicts:
         is_skipped = verdict.outcome in outcomes and not verdict.failed
@@ -175,14 +179,15 @@ def _find_problems(name: str, sessions: Sessions) -> Iterator[str]:
             cases_by_text[text].append(verdict.spec.id)
     for text, cases in cases_by_text.items():
         yield f"{plural(len(cases), 'case')}, first {cases[0]}: {text}"
-    if name in _FURTHER_PROBLEMS:
-        yield from _FURTHER_PROBLEMS[name](sessions)
+    if check in _PROBLEM_FINDERS:
+        yield from _PROBLEM_FINDERS[check](sessions)
 
 
-def _clock_problems(sessions: Sessions) -> Iterator[str]:
-    """Yield a sentence for each case whose times by the two clocks differ by more than 5 %.
+def _clock_problems(sessions: SessionsByCheck) -> Iterator[str]:
+    """Yield a sentence for each case whose times by two clocks differ by more than 5 %.
 
-    The checks ``device`` and ``host`` count.
+    The time in the check ``device`` (the device's clock) is compared with the time in the check
+    ``host`` (the host's clock).
     """
     host_verdicts = sessions["host"].verdicts if "host" in sessions else {}
     for spec, verdict in sessions["device"].verdicts.items():
@@ -196,10 +201,11 @@ def _clock_problems(sessions: Sessions) -> Iterator[str]:
                 )
 
 
-def _bandwidth_problems(sessions: Sessions) -> Iterator[str]:
+def _bandwidth_problems(sessions: SessionsByCheck) -> Iterator[str]:
     """Yield a sentence for each family of cases that uses less than half of the links' bandwidth.
 
-    A family is judged by its payload with the highest bandwidth in the check ``curve``.
+    The cases are those of the check ``curve``. The payload with the highest bandwidth counts for
+    its family.
     """
     timed_verdicts = [v for v in sessions["curve"].verdicts.values() if v.ceiling_share]
     for name, group in itertools.groupby(timed_verdicts, lambda v: v.case and v.case.family_name):
@@ -208,11 +214,11 @@ def _bandwidth_problems(sessions: Sessions) -> Iterator[str]:
             yield f"{name} reaches {percent_text(share)} % of the bandwidth of the links"
 
 
-def _memory_problems(sessions: Sessions) -> Iterator[str]:
-    """Yield a sentence for each case of the check ``memory`` if no case of its family has a time.
+def _memory_problems(sessions: SessionsByCheck) -> Iterator[str]:
+    """Yield a sentence for each case of a family in which no payload fits into memory.
 
-    If at least one payload of a family has a time, it is no problem that larger payloads do not
-    fit.
+    The cases are those of the check ``memory``. If at least one payload of a family fits, it is no
+    problem that larger payloads do not fit.
     """
     verdicts = sessions["memory"].verdicts.values()
     fitting = {v.case.family_name for v in verdicts if v.case and v.now}
@@ -221,10 +227,11 @@ def _memory_problems(sessions: Sessions) -> Iterator[str]:
             yield f"{verdict.spec.id} does not fit: {verdict.text}"
 
 
-def _noise_problems(sessions: Sessions) -> Iterator[str]:
+def _noise_problems(sessions: SessionsByCheck) -> Iterator[str]:
     """Yield a sentence for each case of the check ``noise`` whose launches differ too much.
 
-    The accepted spread, from the fastest to the slowest launch, depends on the device.
+    On a CPU the slowest launch may take 30 % longer than the fastest launch, and on other devices
+    4 % longer.
     """
     observations = sessions["noise"].observations
     assert isinstance(observations, MeasuredSession)
@@ -239,7 +246,7 @@ def _noise_problems(sessions: Sessions) -> Iterator[str]:
 
 
 # By the name of a check, the function that yields its problems besides outcomes and notes.
-_FURTHER_PROBLEMS = {
+_PROBLEM_FINDERS = {
     "device": _clock_problems,
     "curve": _bandwidth_problems,
     "memory": _memory_problems,

@@ -31,7 +31,7 @@ _OWN_RUNNER_COMMENT = """
 
 
 def add_to(commands: Subparsers) -> None:
-    """Add the subcommand and its options to `commands`."""
+    """Add the subcommand ``init`` and its options to the commands of busbw."""
     parser = add_command(
         commands,
         "init",
@@ -101,7 +101,7 @@ def _template_text(name: str) -> str:
 
 
 def _workflow_text(options: argparse.Namespace) -> str:
-    """Return the text of the workflow for the selected device and framework."""
+    """Return the text of the workflow for the device and the framework in `options`."""
     device, extra = options.device, _EXTRAS[options.framework][options.device]
     requirement = _requirement_of_this_busbw(extra)
     is_cpu = device == "cpu"
@@ -127,9 +127,10 @@ def _workflow_text(options: argparse.Namespace) -> str:
 def _requirement_of_this_busbw(extra: str) -> str:
     """Return a requirement with which pip installs the same busbw, with the extra `extra`.
 
-    The requirement contains the URL and the commit that pip recorded when this busbw was installed.
-    The result is empty if this busbw was installed from local files or from a package index, and if
-    the URL may have credentials, because everybody who reads the workflow could read these.
+    A requirement is a text such as ``busbw[tpu,page] @ git+https://HOST/OWNER/busbw@COMMIT``. It
+    has the URL and the commit that pip recorded when this busbw was installed. The text is empty if
+    this busbw was installed from local files or from a package index. It is also empty if the URL
+    may contain credentials, because everybody who reads the workflow could read the credentials.
     """
     with contextlib.suppress(metadata.PackageNotFoundError):
         origin = json.loads(metadata.distribution("busbw").read_text("direct_url.json") or "{}")
