@@ -174,8 +174,8 @@ class HealthObserver:
         """Request a reading of each process, and return the readings.
 
         In place of the reading of a process that failed, the result has a Failure. If the processes
-        cannot be started, or if one of them does not answer in time, the result is a single
-        Failure. The processes are started as `worker_spec` says, unless they run already.
+        cannot be started, or if one of them does not answer in time, the result has only a single
+        Failure. If the processes do not run yet, they are started as `worker_spec` says.
         """
         if not isinstance(self._group, Group) or self._group.has_ended:
             self._group = self.executor.open_group(worker_spec, LaunchId(name=HEALTH_VALUE))

@@ -222,7 +222,7 @@ class SoakProgram:
 
         `draw_number` is the number of the draw with whose inputs the last iteration ran. The hashes
         of the first right result of a draw are kept. A later result with the same hashes is right.
-        A result with other hashes is wrong, even if all its elements are right when they are read.
+        A later result with other hashes is wrong, even if all its elements are right on reading.
         """
         hashes = self.hash_results()
         if self._right_hashes.get(draw_number) == hashes:

@@ -94,8 +94,8 @@ class HealthReading:
             after an error. Counters at 0 are left out.
         throttled_s: Maps each device and reason for throttling, such as ``gpu 0 power cap``, to the
             seconds of throttling so far.
-        values: Maps the names of other values, such as ``gpu 0 temperature C``, to the values. They
-            only describe a device. The unit is in the name.
+        values: Maps names such as ``gpu 0 temperature C`` to values that only describe a device.
+            The name contains the unit.
 
     """
 
