@@ -163,7 +163,7 @@ def judge_soak(soaked_session: MeasuredSession, runner: SoakRunner) -> JudgedSes
         if measurement.failures:
             failed[spec] = measurement
         verdict = judge_soaked_case(spec, measurement, runner.tallies[measurement.case])
-        verdicts[spec] = merge_findings(verdict, [health_finding(soaked_session, spec, verdict)])
+        verdicts[spec] = apply_findings(verdict, [health_finding(soaked_session, spec, verdict)])
     total = sum(runner.tallies.values(), Tally())
     return JudgedSession(
         session_verdict=judge_soak_session(verdicts.values(), total),
