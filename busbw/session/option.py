@@ -50,12 +50,12 @@ class Option:
         arguments: The keyword arguments of argparse's `add_argument`.
         group: The title of the group of options in --help that lists the option.
         has_setting: Whether a line ``busbw_NAME`` of the ini file may set the option.
-        needs: The name of another option, which must have a value if this option is passed; empty
-            if no other option is needed.
+        needs: The name of another option that must have a value if this option is passed; empty if
+            no other option is needed.
         excludes: The names of options that must not be passed together with this option. The
             settings of these options in the ini file are ignored.
-        exclusion_reason: The reason for `excludes`, as a relative clause such as ``which
-            compiles``.
+        exclusion_reason: The reason for `excludes`, as the end of an error message about this
+            option, such as ``which compiles``.
 
     """
 
@@ -69,14 +69,15 @@ class Option:
 
     @property
     def flag(self) -> str:
+        """The option as users write it on the command line, such as ``--time-budget``."""
         return "--" + self.name.replace("_", "-")
 
 
 def check_combination(passed_options: Collection[Option], names: Collection[str]) -> None:
-    """Raise UsageError if passed options exclude each other, or if an option lacks a needed option.
+    """Raise UsageError if an option excludes another option, or needs an option without a value.
 
-    `passed_options` are the options on the command line. `names` are the names of all options that
-    have a value, on the command line or in the ini file.
+    `passed_options` are the options on the command line, which are checked. `names` are the names
+    of all options that have a value, on the command line or in the ini file.
     """
     for option in passed_options:
         for other in passed_options:
@@ -91,11 +92,11 @@ Number = TypeVar("Number", int, float)
 
 
 def argument_type(parse: Callable[[str], T]) -> Callable[[str], T]:
-    """Return a ``type`` for argparse that parses texts by `parse`, usable as a decorator.
+    """Return `parse` as a function that argparse accepts as the ``type`` of an option.
 
-    If `parse` raises ValueError, the returned function raises ArgumentTypeError, whose message
-    argparse shows. The function also refuses an empty text, which a shell passes for a variable
-    that is not set.
+    If `parse` raises ValueError, the returned function raises ArgumentTypeError with the same
+    message, because argparse shows only such messages. The returned function also refuses an empty
+    text, which a shell passes for a variable that is not set. Usable as a decorator.
     """
 
     def parse_argument(text: str) -> T:
@@ -118,8 +119,8 @@ parse_payloads = argument_type(metrics.parse_payloads)
 def expand_home(text: str) -> Path:
     """Return `text` as a path, in which the user's home directory replaces a leading ``~``.
 
-    Raises ValueError if the user has no home directory, neither by HOME nor by the system's list of
-    users.
+    Raises ValueError if the home directory is unknown: HOME is not set, and the system's list of
+    users has no home directory of the user.
     """
     where = f"{text}: this user has no home directory; expected HOME to be set: "
     with storage.reraise_as(ValueError, RuntimeError, where=where):
@@ -127,19 +128,20 @@ def expand_home(text: str) -> Path:
 
 
 def cache_folder(text: str = "") -> Path:
-    """Return the absolute path of the cache folder `text`, which need not exist.
+    """Return the absolute path of busbw's cache folder, which need not exist.
 
-    An empty text means the folder ``busbw`` in XDG_CACHE_HOME or ``~/.cache``. Raises ValueError if
-    the path begins with ``~`` and the user has no home directory.
+    `text` is the path that the user chose. An empty text means the folder ``busbw`` in
+    XDG_CACHE_HOME or, if this variable is not set, in ``~/.cache``. Raises ValueError if the path
+    begins with ``~`` and the user has no home directory.
     """
     default = os.path.join(os.environ.get("XDG_CACHE_HOME", "~/.cache"), "busbw")
     return expand_home(text or default).absolute()
 
 
 def number_type(convert: Callable[[str], Number], minimum: Number) -> Callable[[str], Number]:
-    """Return a ``type`` for argparse that parses a number from `minimum` to 10 million.
+    """Return a function for argparse that parses a number from `minimum` to 10 million.
 
-    `convert` is int or float.
+    `convert` is int for whole numbers, or float.
     """
 
     @argument_type
@@ -156,12 +158,15 @@ parse_seconds = number_type(float, 1e-9)
 
 
 def parse_launches_or_auto(text: str) -> int:
-    """Return the number of launches in `text`, 1 or more; return 0 for ``auto``."""
+    """Return the number of launches in `text`, which is 1 or more; return 0 for ``auto``."""
     return 0 if text == "auto" else number_type(int, 1)(text)
 
 
 def _parse_percentage(text: str) -> float:
-    """Return a percentage as a share: 0.25 for ``25%``. Raise ValueError for other texts."""
+    """Return the percentage `text` as a fraction, such as 0.25 for ``25%``.
+
+    Raises ValueError if `text` is no percentage above 0 % and below 100000 %.
+    """
     share = float(text.removesuffix("%")) / 100
     if not (text.endswith("%") and 0 < share < 1e3):
         raise ValueError(f"expected a percentage such as 25%, got {text!r}")
@@ -170,15 +175,15 @@ def _parse_percentage(text: str) -> float:
 
 @argument_type
 def parse_loss_ratio(text: str) -> float:
-    """Return a loss as the ratio of the slower to the expected time, such as 1.25 for ``25%``."""
+    """Return the ratio of the slower time to the expected time for a loss: 1.25 for ``25%``."""
     return 1 + _parse_percentage(text)
 
 
 def word_list_type(choices: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
-    """Return a ``type`` for argparse that parses a comma list of words from `choices`.
+    """Return a function for argparse that parses a list of words from `choices`, such as ``a,b``.
 
-    The parsed tuple has each word once, in the order of the text. Another word raises
-    ArgumentTypeError.
+    The parsed tuple has each word once, in the order of the text. The function raises
+    ArgumentTypeError for a word that is not in `choices`.
     """
 
     @argument_type
@@ -204,15 +209,16 @@ def parse_device(text: str) -> DeviceClass | None:
 
 @argument_type
 def parse_frameworks(text: str) -> tuple[str, ...]:
-    """Return the frameworks in the comma list `text`; an empty tuple for ``auto``."""
+    """Return the frameworks in a text such as ``jax,fake``; an empty tuple for ``auto``."""
     return () if text == "auto" else word_list_type(tuple(FRAMEWORKS))(text)
 
 
 @argument_type
 def parse_mesh(text: str) -> str:
-    """Return the mesh `text`, such as ``2x4``, with axes in the usual order and without spaces.
+    """Return the mesh `text` in the usual form, such as ``2x4`` or ``hosts:2,devices:4``.
 
-    Raises argparse's error for a text that is no mesh, and for a mesh of a single rank.
+    Named axes get a fixed order, and spaces are removed. Raises ArgumentTypeError for a text that
+    is no mesh, and for a mesh of a single rank.
     """
     if math.prod(mesh_shape(text)) < 2:
         raise ValueError(f"expected a mesh of two ranks or more, got {text!r}")
@@ -221,9 +227,10 @@ def parse_mesh(text: str) -> str:
 
 @argument_type
 def parse_interpreters(text: str) -> dict[str, str]:
-    """Return the path of the interpreter in ``FRAMEWORK=INTERPRETER``, by framework.
+    """Return the path of the interpreter that `text` names, by framework.
 
-    If `text` is only ``INTERPRETER``, all frameworks have this interpreter.
+    A text such as ``jax=~/venv/bin/python`` names the interpreter of one framework. A text such as
+    ``~/venv/bin/python`` names the interpreter of all frameworks.
     """
     framework, equals, name = text.partition("=")
     if not equals or framework not in FRAMEWORKS:
@@ -231,10 +238,10 @@ def parse_interpreters(text: str) -> dict[str, str]:
     return {framework: _find_interpreter(name)}
 
 
-def parse_reference(text: str) -> dict[str, str]:
-    """Return the paths of the interpreters in a value of --against, by framework.
+def parse_reference_interpreters(text: str) -> dict[str, str]:
+    """Return the paths of the reference's interpreters in a value of --against, by framework.
 
-    The result is empty for ``baseline``, which means the locked stack.
+    The result is empty for ``baseline``, which means the stack that is locked with the baselines.
     """
     return {} if text == "baseline" else parse_interpreters(text)
 
@@ -252,7 +259,7 @@ def _find_interpreter(name: str) -> str:
 
 @argument_type
 def parse_environment_variable(text: str) -> dict[str, str]:
-    """Return the environment variable in ``NAME=VALUE`` as a dictionary, value by name."""
+    """Return the environment variable ``NAME=VALUE`` as the dictionary ``{NAME: VALUE}``."""
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise ValueError(f"expected NAME=VALUE, got {text!r}")
@@ -261,7 +268,7 @@ def parse_environment_variable(text: str) -> dict[str, str]:
 
 @argument_type
 def parse_injection(text: str) -> Injection:
-    """Return the Injection (a loss on purpose) in a text such as ``delay:20%@1M+4M``.
+    """Return the Injection (a loss on purpose) that a text such as ``delay:20%@1M+4M`` requests.
 
     ``delay:20%`` adds a delay of 20 % to every collective, ``memory:1G`` limits the memory, and
     ``@1M+4M`` applies the loss only to cases with these payloads.

@@ -1,4 +1,4 @@
-"""The options of sessions: each is declared once, by a field of Options."""
+"""The options of sessions. Each option is declared once, by a field of the class Options."""
 
 from __future__ import annotations
 
@@ -66,10 +66,11 @@ def _declare_option(
     return field(default_factory=lambda: default, metadata=metadata)
 
 
-def _declare_list(help: str, choices: Sequence[str], default: str) -> Any:
-    """Return a field of Options that declares an option whose value is a comma list of `choices`.
+def _declare_list_option(help: str, choices: Sequence[str], default: str) -> Any:
+    """Return a field of Options that declares an option with a list of words, such as ``a,b``.
 
-    `help` is the text for --help, and `default` is the only word of the default value.
+    `help` is the text for --help, `choices` are the allowed words, and `default` is the only word
+    of the default value.
     """
     text = f"{help} (default: {default})"
     list_type = option.word_list_type(choices)
@@ -98,18 +99,18 @@ class Options(GridOptions):
 
     A field that declares an option has the parsed value of the option: times in seconds, sizes in
     bytes, interpreters by framework. `launches` is 0 if a history decides how many launches
-    each case needs. `fail_above` is a ratio of times, such as 1.25 for ``25%``. The following
-    fields declare no option: they follow from options, and `stacks` and `shared_devices` are set
-    later in the session.
+    each case needs. `fail_above` is a ratio of times, such as 1.25 for ``25%``. The text for --help
+    explains each option. The attributes below declare no option. They follow from options, and
+    `stacks` and `shared_devices` are set later in the session.
 
     Attributes:
         extra: The values of the options of extensions, by the name of the option.
         outputs: The paths of the files to write, by the name of the option.
-        remote: The hosts to measure on, None to measure on this host.
+        remote: The hosts to measure on; None to measure on this host.
         compares_with_locked_stack: Whether the reference is the stack that is locked with the
             baselines.
-        stacks: The locked stacks by framework, once they are built.
-        shared_devices: How many GPUs the processes share, 0 if each process has its own devices.
+        stacks: The locked stacks by framework; empty until the stacks are built.
+        shared_devices: How many GPUs the processes share; 0 if each process has its own devices.
 
     """
 
@@ -150,25 +151,25 @@ class Options(GridOptions):
         has_setting=True,
         default=(),
     )
-    strategies: tuple[str, ...] = _declare_list(
+    strategies: tuple[str, ...] = _declare_list_option(
         "Choose how a framework does the collective, as a comma list. Each framework takes the "
         "strategies that it knows; "
         + "; ".join(f"{name}: {', '.join(f.strategies)}" for name, f in FRAMEWORKS.items()),
         tuple(_STRATEGIES),
         "default",
     )
-    collectives: tuple[str, ...] = _declare_list(
+    collectives: tuple[str, ...] = _declare_list_option(
         f"Measure these collectives, as a comma list of {', '.join(COLLECTIVES)}. TensorFlow has "
         "only all_reduce",
         tuple(COLLECTIVES),
         "all_reduce",
     )
-    reduce_ops: tuple[str, ...] = _declare_list(
+    reduce_ops: tuple[str, ...] = _declare_list_option(
         f"Reduce with these operations, as a comma list of {', '.join(REDUCE_OPS)}",
         REDUCE_OPS,
         "sum",
     )
-    placement: tuple[str, ...] = _declare_list(
+    placement: tuple[str, ...] = _declare_list_option(
         "Write the result into the input's buffer (in_place) or into another buffer "
         "(out_of_place), as a comma list to measure both. default is in_place where the collective "
         "allows it",
@@ -207,7 +208,7 @@ class Options(GridOptions):
         has_setting=True,
         default=parse_payloads(DEFAULT_PAYLOADS),
     )
-    dtypes: tuple[str, ...] = _declare_list(
+    dtypes: tuple[str, ...] = _declare_list_option(
         f"Measure these element types, as a comma list of {', '.join(DTYPES)}",
         tuple(DTYPES),
         "float32",
@@ -309,7 +310,7 @@ class Options(GridOptions):
         "--against=~/last-week/bin/python. baseline means the environment that was locked with the "
         "baselines; it is built if it is missing. May be repeated, once per framework",
         metavar="[FRAMEWORK=]INTERPRETER",
-        type=option.parse_reference,
+        type=option.parse_reference_interpreters,
         **_INTERLEAVING_DECLARATION,
         default={},
     )
@@ -384,9 +385,13 @@ class Options(GridOptions):
         return bool(self.update_baselines or self.prune_baselines)
 
 
-_METADATA = {field.name: field.metadata for field in fields(Options)}
+_FIELD_METADATA = {field.name: field.metadata for field in fields(Options)}
 # The annotations have the order of --help. `fields` would begin with the fields of GridOptions.
 OPTIONS: Mapping[str, Option] = {
-    **{n: Option(name=n, **_METADATA[n]) for n in Options.__annotations__ if _METADATA[n]},
+    **{
+        n: Option(name=n, **_FIELD_METADATA[n])
+        for n in Options.__annotations__
+        if _FIELD_METADATA[n]
+    },
     **extensions.load_table("OPTIONS"),
 }
