@@ -3,7 +3,7 @@
 Each step makes a value, and most of these values are in `state.py`. A step is in the file that is
 named here:
 
-1. `command_line` makes Options of the command line and of the ini file.
+1. `command_line` makes Options from the command line and the ini file.
 2. The Mode of the session (`run`) has the first CollectedSession, and selects the cases.
 3. `machine` probes the devices, and returns a Machine.
 4. `resolve` makes a job of each case, with its stored times and the levels of the machines, and

@@ -1,4 +1,4 @@
-"""Store the times that the user accepts as baselines, and report the changes in the JudgedSession.
+"""Store the times that the user accepts as baselines, and add notes on them to the JudgedSession.
 
 This file decides which cases are stored. The format of the files, the levels and the budgets are in
 `busbw.baselines`. No baseline is written by a session without a verdict.
@@ -72,13 +72,14 @@ def accepts_slower_times(
 
 
 def write_requested_baselines(
-    judged_session: JudgedSession, write_accepted: Callable[[JudgedSession], JudgedSession]
+    judged_session: JudgedSession, write_baselines: Callable[[JudgedSession], JudgedSession]
 ) -> JudgedSession:
-    """Store or remove baselines by `write_accepted`, if an option requests to change baselines.
+    """Store or remove baselines by a call of `write_baselines`, if an option requests changes.
 
-    Returns the session that `write_accepted` returns. If the session has a problem other than
-    failed cases, nothing is written, and the returned session has a note on the reason. If writing
-    fails, the returned session has an error.
+    Returns the session that `write_baselines` returns, which has notes on the changes. If the
+    session has a problem other than failed cases, nothing is written, and the returned session has
+    a note on the reason. If writing fails, the returned session has an error. If no option requests
+    to change baselines, `judged_session` is returned unchanged.
     """
     if not judged_session.options.writes_baselines:
         return judged_session
@@ -87,7 +88,7 @@ def write_requested_baselines(
             f"no baseline was written: {judged_session.session_verdict.headline()}"
         )
     try:
-        return write_accepted(judged_session)
+        return write_baselines(judged_session)
     except (BaselineError, OSError) as error:
         return judged_session.with_failing_error(
             f"not all baselines were written: {storage.error_text(error)}"
@@ -98,10 +99,10 @@ def accept_times(judged_session: JudgedSession) -> JudgedSession:
     """Store accepted times as baselines, and lock the stacks of the frameworks of these times.
 
     With --prune-baselines, the baselines of cases that the options do not request are removed from
-    the files of the measured cases. Returns the session with notes, with tables of the changed
-    baselines, and with an error if a loss beyond the budget needs a reason; then no stack is
-    locked. Raises BaselineError if a file of baselines cannot be read or locked, and OSError if a
-    file cannot be written.
+    the files of the measured cases. Returns the session with notes and with tables of the changed
+    baselines. If a loss beyond the budget lacks a reason, the returned session also has an error,
+    the time of this case is not stored, and no stack is locked. Raises BaselineError if a file of
+    baselines cannot be read or locked, and OSError if a file cannot be written.
     """
     options = judged_session.options
     measured_session = judged_session.observations
@@ -110,7 +111,7 @@ def accept_times(judged_session: JudgedSession) -> JudgedSession:
         moment=moment_text(measured_session.began),
         commit=measured_session.environment.commit,
     )
-    accepted, notes = _find_accepted_times(judged_session, measured_session)
+    accepted, notes = _find_accepted_cases(judged_session, measured_session)
     with open_draft(options.baselines) as draft:
         saved, refusals = put_accepted_baselines(
             draft,
@@ -147,6 +148,7 @@ def accept_times(judged_session: JudgedSession) -> JudgedSession:
 
 
 def _change_row(change: BaselineChange) -> ChangeRow:
+    """Return the table row of a changed baseline: file, case, old and new baseline, and cause."""
     before, after = (
         baseline_text(change.case, side) for side in (change.baseline_before, change.baseline_after)
     )
@@ -159,9 +161,10 @@ def _lock_stacks(
     measured_session: MeasuredSession,
     accepted_cases: Sequence[AcceptedCase],
 ) -> JudgedSession:
-    """Lock the stacks of the frameworks whose times were accepted; return the session with notes.
+    """Write the locks of the frameworks whose times were accepted; return the session with notes.
 
-    Raises BaselineError or OSError if a lock cannot be written. The accepted times stay stored.
+    A lock is the file that lists a stack. Raises BaselineError or OSError if a lock cannot be
+    written. Then the accepted times stay stored.
     """
     frameworks = dict.fromkeys(times.measurement.case.framework for times in accepted_cases)
     with lock_for_writing(judged_session.options.baselines):
@@ -181,12 +184,13 @@ def _lock_stacks(
     return judged_session
 
 
-def _find_accepted_times(
+def _find_accepted_cases(
     judged_session: JudgedSession, measured_session: MeasuredSession
 ) -> tuple[list[AcceptedCase], list[str]]:
-    """Return the cases that --update-baselines accepts, and notes on cases left out as NOISY.
+    """Return the cases that --update-baselines accepts, and a note on each case that is NOISY.
 
-    A Case that several CaseSpecs name is returned once.
+    NOISY cases are not accepted. If several CaseSpecs stand for the same Case, the Case is returned
+    once. Without --update-baselines both lists are empty.
     """
     accepted = dict[Case, AcceptedCase]()
     notes = list[str]()
@@ -220,11 +224,17 @@ def _find_accepted_times(
 def _replaces_stored_sessions(
     options: Options, verdict: Verdict, job: TimedJob, budget: float
 ) -> bool:
-    """Tell whether today's times of a case replace the stored sessions; otherwise they are added.
+    """Tell whether today's times of a case replace the stored sessions of its baseline.
 
-    Times that differ from the stored times only by chance are added. Times replace the stored
-    sessions if the case improved, or lost more than the fraction `budget`, or if the user accepts
-    the loss with a reason. A loss beyond the budget without a reason is refused later.
+    Otherwise today's times are added to the stored sessions, because they may differ only by
+    chance. A loss is "large" here if today's time exceeds the pinned time by more than the fraction
+    `budget`. By the outcome of the case, today's times replace the stored sessions
+
+    - if the case is PASS: only for a large loss that the user accepts with a reason,
+    - if the case is REGRESSED: for a large loss, or if the user accepts the loss with a reason,
+    - with any other outcome, such as IMPROVED: always.
+
+    A large loss without a reason is refused later. Without a pinned time, only PASS is added.
     """
     outcome = verdict.outcome
     has_reason = bool(options.accept_regression)
@@ -238,10 +248,10 @@ def _replaces_stored_sessions(
 
 
 def _cases_to_keep(measured_session: MeasuredSession) -> list[tuple[EnvironmentKey, Case]]:
-    """Return the cases, with their environment keys, that --prune-baselines keeps.
+    """Return the environment key and the case of each baseline that --prune-baselines keeps.
 
-    In the files of the measured cases, all cases that the options request are kept, including the
-    cases that pytest's -k deselected.
+    Only the files with baselines of measured cases are pruned. In these files, the baselines of all
+    cases that the options request are kept, including the cases that pytest's -k deselected.
     """
     target = measured_session.machine.target
     files = {(job.key, job.case.file_name) for job in measured_session.jobs.values()}

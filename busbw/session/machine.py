@@ -1,4 +1,4 @@
-"""Find the machine of a session: probe devices and software with a worker of each framework."""
+"""Find the devices and versions that a session measures, by a probe of each framework."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from .options import Options
 from .state import CollectedSession, Machine
 
 # How many processes share a single GPU: a collective needs two ranks, and busbw uses no more.
-_SHARING_PROCESSES = 2
-_SHARING_TEXT = (
+_PROCESSES_OF_SHARED_GPU = 2
+_SHARED_GPU_TEXT = (
     "one GPU found, and a single rank is no collective: 2 processes share it; NCCL treats "
     "processes as hosts: not the bandwidth of a GPU or of its links"
 )
 
 
 def check_options_on_host(collected_session: CollectedSession) -> None:
-    """Raise UsageError for options that cannot be used on this host, whatever its devices are.
+    """Raise UsageError if an option cannot be used on this host or with the selected cases.
 
-    This check precedes the wait for the machine's lock, which another session may hold for many
-    minutes, so that the user sees the error at once.
+    Nothing is probed or started. So this check can be done before the wait for the machine's lock,
+    which another session may hold for many minutes, and the user sees an error at once.
     """
     options = collected_session.options
     sizes = sorted({spec.payload_bytes for spec in collected_session.specs})
@@ -58,8 +58,8 @@ def find_machine(
 ) -> tuple[Options, Machine]:
     """Probe the devices to measure on; return the options to measure with, and the Machine.
 
-    The returned options differ from the session's options only if two processes must share a single
-    GPU.
+    A probe starts a worker of each selected framework. The returned options are the options of
+    `collected_session`. If two processes must share a single GPU, the returned options say so.
 
     Raises:
         UsageError: The requested devices or frameworks are missing.
@@ -81,8 +81,8 @@ def find_machine(
         options = replace(
             options,
             device=DeviceClass.GPU,
-            processes=_SHARING_PROCESSES,
-            ranks=_SHARING_PROCESSES,
+            processes=_PROCESSES_OF_SHARED_GPU,
+            ranks=_PROCESSES_OF_SHARED_GPU,
             shared_devices=1,
         )
         for index, alone in enumerate(probes):
@@ -99,7 +99,7 @@ def find_machine(
         )
     target = replace(
         target,
-        reason=_SHARING_TEXT if options.shared_devices else target.reason,
+        reason=_SHARED_GPU_TEXT if options.shared_devices else target.reason,
         unreached={**target.unreached, **absent},
     )
     return options, Machine(target=target, probes=tuple(probes))
@@ -108,14 +108,15 @@ def find_machine(
 def _must_share_gpu(options: Options, probes: Sequence[Probe]) -> bool:
     """Tell whether two processes must share a single GPU, so that a collective has two ranks.
 
-    Two processes must share the GPU if a single GPU is attached, and the options request neither
-    another device, nor several processes, nor a number of ranks other than two.
+    The result is True if `probes` found a GPU, but neither a second GPU nor several chips of a TPU.
+    No option may request another device, several processes, other hosts, or a number of ranks other
+    than two.
     """
     if (
         options.processes > 1
         or options.remote is not None
         or options.device not in (None, DeviceClass.GPU)
-        or options.ranks not in (None, _SHARING_PROCESSES)
+        or options.ranks not in (None, _PROCESSES_OF_SHARED_GPU)
     ):
         return False
     # By default a TPU is used before a GPU, and several GPUs need not be shared.
@@ -134,8 +135,8 @@ def add_reference_probes(
 ) -> Machine:
     """Return `machine` with a probe of each of `frameworks` in the reference stack.
 
-    Raises UsageError if a worker does not reply, or if both stacks load a framework from the same
-    files and no option changes one of the stacks.
+    Raises UsageError if a worker does not reply, or if the two stacks are the same: both load a
+    framework from the same files, and no option changes one of the stacks.
     """
     device = machine.target.device
     is_changed = options.against_env or options.try_env
@@ -161,19 +162,20 @@ def _probe_framework(
     executor: Executor,
     side: Side = Side.CANDIDATE,
 ) -> Probe:
-    """Return a Probe: the devices and versions that a worker of `framework` finds.
+    """Start a worker of `framework`, and return the devices and versions that the worker finds.
 
-    `device` is the class of device to look for, None for all classes. `side` is the stack in which
-    the worker runs. Raises HostError if the worker does not reply.
+    `device` is the class of device to look for, None for all classes. `side` says whether the
+    worker runs in the candidate stack or in the reference stack. Raises HostError if the worker
+    does not reply.
     """
     worker_spec = worker_spec_of(options, framework, side, device=device, ranks=options.ranks)
     return probe(worker_spec, executor)
 
 
 def interpreter_of_framework(options: Options, framework: str) -> str:
-    """Return the path of the interpreter that measures `framework` in the candidate stack.
+    """Return the path of the Python interpreter that measures `framework` in the candidate stack.
 
-    Without an option --python the interpreter of this process measures.
+    If --python names no interpreter of `framework`, this is the interpreter of this process.
     """
     return options.python.get(framework, sys.executable)
 
@@ -191,7 +193,7 @@ def worker_spec_of(
     Args:
         options: The options of the session.
         framework: The framework that the workers import.
-        side: The candidate, or the reference if two stacks are interleaved.
+        side: The stack of the workers: the candidate or, with two stacks, the reference.
         device: The class of device to use; None to let the worker look for all classes.
         ranks: The number of ranks of all processes together; None for all devices, or for the
             default number on a CPU.
@@ -228,14 +230,14 @@ def worker_spec_of(
 
 
 def key_of_all_devices(target: MeasuredDevices, framework: str) -> EnvironmentKey:
-    """Return the environment key of a collective of `framework` over all devices of `target`."""
+    """Return the environment key of collectives of `framework` over all devices of `target`."""
     return target.key(CaseSpec(framework=framework, payload_bytes=1))
 
 
 def make_environment(options: Options, machine: Machine, key: EnvironmentKey | None) -> Environment:
     """Return the Environment of a session: the devices, versions and flags from the probes.
 
-    `key` is the environment key to record; None means the key of all devices.
+    `key` is the environment key to record; None means the key of collectives over all devices.
     """
     target = machine.target
     reached = [probe for probe in machine.probes if probe.framework in target.device_sets]
@@ -250,15 +252,15 @@ def make_environment(options: Options, machine: Machine, key: EnvironmentKey | N
         host=platform.node(),
         commit=_commit_of_current_folder(),
         load=os.getloadavg()[0],
-        changed=_changed_text(options),
+        changed=_stack_changes_text(options),
     )
 
 
-def _changed_text(options: Options) -> str:
-    """Return a text on the environment variables and the injection that options add to the stacks.
+def _stack_changes_text(options: Options) -> str:
+    """Return a text on the changes that options make to the stacks, such as ``XLA_FLAGS=--x``.
 
-    Values of variables that may be secrets are left out. The text is empty if no option changes a
-    stack.
+    The changes are environment variables, and a loss that is injected on purpose. Values of
+    variables that may be secrets are hidden. The text is empty if no option changes a stack.
     """
     texts = []
     for side, environment in (("", options.try_env), ("reference: ", options.against_env)):
@@ -271,7 +273,7 @@ def _changed_text(options: Options) -> str:
 
 
 def _commit_of_current_folder() -> str:
-    """Return the git commit of the current folder, 12 digits; empty outside of a repository."""
+    """Return the git commit of the current folder, 12 hex digits; empty if unknown."""
     command = ["git", "rev-parse", "--short=12", "HEAD"]
     try:
         git = subprocess.run(command, capture_output=True, check=False, text=True, timeout=10)

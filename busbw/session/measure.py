@@ -1,4 +1,4 @@
-"""Measure all cases, then the undecided cases again while --time-budget is left.
+"""Measure all cases, then measure undecided cases again until --time-budget is used up.
 
 The parameter `resolved_session` is the MeasuredSession without measurements that `resolve.py`
 makes. The progress is shown in a single line of a terminal, or in several lines of a log.
@@ -36,13 +36,13 @@ LOG_INTERVAL_S = 60.0
 
 
 class Display:
-    """The output for the header and the progress of a session; this base class shows nothing.
+    """An output that shows the header and the progress of a session to the user.
 
-    Subclasses override `write_line` and `overwrite`.
+    This base class shows nothing. Subclasses override `write_line` and `overwrite`.
 
     Attributes:
         can_overwrite: Whether the output is a terminal, on which a text can replace another text.
-        verbose: Whether the header says more about the machine.
+        verbose: Whether the header has more lines on the machine, as with -v.
 
     """
 
@@ -51,13 +51,13 @@ class Display:
     _last_line_s = -math.inf
 
     def write_line(self, text: str) -> None:
-        """Write `text` as a line that stays, in place of the text that `overwrite` wrote last."""
+        """Write `text` as a line that stays. The line replaces a text of `overwrite`, if any."""
 
     def overwrite(self, text: str) -> None:
-        """Show `text` in place of the previous call's text, until `write_line` is called."""
+        """Show `text` until the next call of `overwrite` or `write_line`."""
 
     def write_header(self, measured_session: MeasuredSession) -> None:
-        """Write lines on the machine, the stacks, and changes of the stacks since the baselines."""
+        """Write lines on the machine, on the stacks and on what changed since the baselines."""
         options = measured_session.options
         environment = measured_session.environment
         baselines = None if measured_session.options.is_paired else options.baselines
@@ -74,7 +74,7 @@ class Display:
             self.write_line(text)
 
     def show_status(self, text: str) -> None:
-        """Show the progress `text`; without a terminal, at most once in LOG_INTERVAL_S seconds."""
+        """Show `text` on the progress; in a log, only one text in LOG_INTERVAL_S seconds."""
         if self.can_overwrite:
             self.overwrite(text)
         elif time.monotonic() - self._last_line_s >= LOG_INTERVAL_S:
@@ -85,7 +85,8 @@ class Display:
 def changed_stack_lines(measured_session: MeasuredSession) -> Iterator[str]:
     """Yield a line for each framework whose stack differs from the stack of its newest baseline.
 
-    `measured_session` needs no measurements yet.
+    The line names the changes, such as ``jax 0.10.1 -> 0.10.2``. The measurements of
+    `measured_session` are not used.
     """
     environment = measured_session.environment
     records = [
@@ -112,7 +113,7 @@ class Observer(NamedTuple):
     Attributes:
         observe: Called after each case of a launch, with the case that was just measured. Also
             called before the first case of a launch, with None.
-        value: Returns the extra value that was observed so far, or None without a value.
+        value: Returns the extra value that was observed so far; None if there is no value.
 
     """
 
@@ -121,14 +122,14 @@ class Observer(NamedTuple):
 
 
 def make_observers(resolved_session: MeasuredSession, executor: Executor) -> dict[str, Observer]:
-    """Return the Observers of all extensions, by the names of the extra values they observe."""
+    """Return the Observers of all extensions, by the name of the extra value of each Observer."""
     makers = extensions.load_table("OBSERVERS")
     observers = {name: make(resolved_session, executor) for name, make in makers.items()}
     return {name: observer for name, observer in observers.items() if observer is not None}
 
 
 def observed_values(observers: Mapping[str, Observer]) -> dict[str, Any]:
-    """Return the extra values that `observers` have so far, by name; None values are left out."""
+    """Return the extra values that were observed so far, by name, without those that are None."""
     values = {name: observer.value() for name, observer in observers.items()}
     return {name: value for name, value in values.items() if value is not None}
 
@@ -136,7 +137,7 @@ def observed_values(observers: Mapping[str, Observer]) -> dict[str, Any]:
 def measure_cases(
     resolved_session: MeasuredSession, executor: Executor, display: Display
 ) -> MeasuredSession:
-    """Measure the cases of a session, and return the MeasuredSession with the measurements.
+    """Measure the cases of a session, and return the session with the measurements.
 
     If a host is lost, measuring ends, and `lost_host_text` of the result has the message.
     """
@@ -146,8 +147,8 @@ def measure_cases(
     begun_s = time.monotonic()
     lost_host_text = ""
     try:
-        measurer.measure_planned()
-        measurer.measure_undecided()
+        measurer.measure_planned_launches()
+        measurer.measure_undecided_cases()
     except HostError as error:
         lost_host_text = str(error)
     finally:
@@ -161,19 +162,22 @@ def measure_cases(
     )
 
 
-def runner_arguments(
+def round_runner_arguments(
     resolved_session: MeasuredSession,
     executor: Executor,
     display: Display,
     observers: Mapping[str, Observer],
 ) -> dict[str, Any]:
-    """Return the arguments of a RoundRunner that runs the session's cases with each of its stacks.
+    """Return the keyword arguments for a RoundRunner that measures the cases of a session.
+
+    A RoundRunner runs rounds. In each round, a launch of each stack measures the cases of a
+    framework.
 
     Args:
-        resolved_session: The session before it measures.
+        resolved_session: The session with its cases and stacks, before it measures.
         executor: Starts the workers.
         display: Shows the progress.
-        observers: The Observers of extensions, which the runner calls.
+        observers: The Observers of extensions, which the RoundRunner calls.
 
     """
     options = resolved_session.options
@@ -203,7 +207,7 @@ def runner_arguments(
 
 
 class _Measurer:
-    """The measuring of a session's jobs by a RoundRunner, which keeps the measurements."""
+    """Measures the cases of a session in launches. Its RoundRunner keeps the measurements."""
 
     def __init__(
         self, resolved_session: MeasuredSession, executor: Executor, display: Display
@@ -211,28 +215,29 @@ class _Measurer:
         self._resolved = resolved_session
         self._display = display
         self._observers = make_observers(resolved_session, executor)
-        self.schedule = RoundRunner(
-            **runner_arguments(resolved_session, executor, display, self._observers)
+        self._runner = RoundRunner(
+            **round_runner_arguments(resolved_session, executor, display, self._observers)
         )
         self._needed_launch_counts = dict.fromkeys(
-            self.schedule.cases, resolved_session.plan.launches
+            self._runner.cases, resolved_session.plan.launches
         )
 
     def measured_so_far(self, lost_host_text: str = "") -> MeasuredSession:
-        """Return the MeasuredSession with the measurements so far.
+        """Return the session with the measurements and the observed extra values so far.
 
         `lost_host_text` is the message about a lost host; empty if no host was lost. If a host was
-        lost, each case with fewer launches than planned gets a Failure.
+        lost, each case with fewer launches than planned gets a Failure with this message.
         """
         return replace(
             self._resolved,
             extra=observed_values(self._observers),
-            measurements=self._measurements_of(Side.CANDIDATE, lost_host_text),
-            references=self._measurements_of(Side.REFERENCE, lost_host_text),
+            measurements=self._measurements_of_side(Side.CANDIDATE, lost_host_text),
+            references=self._measurements_of_side(Side.REFERENCE, lost_host_text),
         )
 
-    def _measurements_of(self, side: Side, lost_host_text: str) -> dict[CaseSpec, Measurement]:
-        by_case = {m.case: m for m in self.schedule.measurements(side)}
+    def _measurements_of_side(self, side: Side, lost_host_text: str) -> dict[CaseSpec, Measurement]:
+        """Return the measurements of one stack so far, as `measured_so_far` does for all stacks."""
+        by_case = {m.case: m for m in self._runner.measurements(side)}
         measurements = {spec: by_case[job.case] for spec, job in self._resolved.jobs.items()}
         for spec, measurement in measurements.items():
             needed = self._needed_launch_counts[measurement.case]
@@ -245,20 +250,20 @@ class _Measurer:
                 measurements[spec] = replace(measurement, failures=(*measurement.failures, failure))
         return measurements
 
-    def measure_planned(self) -> None:
-        """Measure all cases in the planned launches.
+    def measure_planned_launches(self) -> None:
+        """Measure the cases in the planned launches, or in fewer launches with --launches=auto.
 
-        With --launches=auto each case is measured in a single launch. A case is measured in the
-        other planned launches only if the history and the first launch do not decide the case, or
-        if the case is drawn at random. Cases are drawn only for a rule that needs to know how the
-        launches of a case differ.
+        With --launches=auto the first launch measures all cases. The other planned launches measure
+        only the cases that the history and the first launch do not decide, and a random share of
+        the decided cases. The random cases show how much launches differ. If the rule for verdicts
+        does not use this difference, there are no random cases.
         """
         resolved_session = self._resolved
-        cases = tuple(self.schedule.cases)
+        cases = tuple(self._runner.cases)
         if resolved_session.options.launches:
-            self.schedule.run()
+            self._runner.run()
             return
-        self.schedule.run_rounds(cases, 1)
+        self._runner.run_rounds(cases, 1)
         decided = find_decided_cases(self.measured_so_far())
         chance = random.Random(resolved_session.plan.seed)
         needs_variance = resolved_session.policy.rule.max_launch_degrees_of_freedom > 0
@@ -266,18 +271,18 @@ class _Measurer:
         more = [case for case in cases if case not in decided or chance.random() < share]
         self._needed_launch_counts |= dict.fromkeys(set(cases) - set(more), 1)
         if more:
-            self.schedule.run_rounds(more, resolved_session.plan.launches - 1)
+            self._runner.run_rounds(more, resolved_session.plan.launches - 1)
 
-    def measure_undecided(self) -> None:
+    def measure_undecided_cases(self) -> None:
         """Measure undecided cases again until all are decided or --time-budget is used up.
 
-        If an undecided case seems slower, the additional launches begin only after the confirmation
-        delay since the case was measured last, because a disturbance of the machine may then be
-        over.
+        If an undecided case seems slower, its additional launches begin only when the confirmation
+        delay has passed since the last planned launch of the case. By then a disturbance of the
+        machine may be over.
         """
         begun_s = time.monotonic()
         waited_s = 0.0
-        measured_at_s = dict(self.schedule.measured_at_s)
+        measured_at_s = dict(self._runner.measured_at_s)
         jobs = self._resolved.jobs
         budget_s = self._resolved.options.time_budget
         while True:
@@ -292,7 +297,7 @@ class _Measurer:
             if not specs:
                 return
             if time.monotonic() - begun_s - waited_s > budget_s:
-                self.schedule.executor.on_note(
+                self._runner.executor.on_note(
                     f"--time-budget of {budget_s:g} s for more launches is spent; still undecided: "
                     f"{', '.join(spec.id for spec in specs)}"
                 )
@@ -309,7 +314,7 @@ class _Measurer:
             self._display.write_line(f"busbw: {waiting}{plural(rounds, 'more launch')} of {names}")
             waited_s += wait_s
             # The workers start while the suspected case waits.
-            self.schedule.run_rounds(
+            self._runner.run_rounds(
                 tuple(dict.fromkeys(jobs[spec].case for spec in specs)), rounds, end_s
             )
 
@@ -317,12 +322,13 @@ class _Measurer:
 def confirmation_delay_s(
     measured_session: MeasuredSession, slower_cases: Iterable[CaseSpec]
 ) -> float:
-    """Return the seconds from the last planned launch of a case to its confirming launches.
+    """Return how many seconds to wait before cases that seem slower are measured again.
 
-    `slower_cases` are the cases that seem slower. The delay is 0 in these two cases:
+    `slower_cases` are the cases that seem slower. The wait begins when the last planned launch has
+    measured the case. The result is 0
 
-    - Two stacks are interleaved: a disturbance of the machine slows down both.
-    - All `slower_cases` are of scripted frameworks, whose times do not change by themselves.
+    - if two stacks are interleaved, because a disturbance of the machine slows down both,
+    - if all `slower_cases` are of scripted frameworks, whose times have no disturbances.
     """
     is_scripted = all(FRAMEWORKS[spec.framework].is_scripted for spec in slower_cases)
     return (

@@ -1,7 +1,7 @@
-"""Resolve the CaseSpecs of a session on its Machine to a MeasuredSession without measurements.
+"""Find the cases that the CaseSpecs of a session stand for on its machine, and their stored times.
 
-The MeasuredSession has the cases to measure, the stored times to compare them with, and the
-verdicts of the skipped cases.
+The result is a MeasuredSession without measurements. It has the cases to measure, the stored times
+to compare the cases with, and the verdicts of the skipped cases.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from .options import LockedStack, Options
 from .state import CollectedSession, Machine, MeasuredSession, TimedJob
 
 # Two stacks need two processes for each launch, so a few more samples cost little in comparison.
-_PAIRED_PLAN = MeasurementPlan(samples=40, budget_s=1.5)
+_PAIRED_MEASUREMENT_PLAN = MeasurementPlan(samples=40, budget_s=1.5)
 
 
 def resolve_cases(
@@ -63,14 +63,17 @@ def resolve_cases(
     executor: Executor,
     write_line: Callable[[str], None],
 ) -> MeasuredSession:
-    """Return the cases to measure, with their stored times, as a session without measurements.
+    """Find the cases to measure and their stored times; return a session without measurements.
+
+    With --against=baseline the locked reference stacks are built. With two stacks the devices and
+    versions of the reference stack are probed, and no stored times are read.
 
     Args:
         collected_session: The session so far, with its options and the selected CaseSpecs.
         machine: The machine to measure on.
         executor: Starts the workers that probe the reference stack.
-        write_line: Called with a line for the user before a reference stack is built, which takes
-            long.
+        write_line: Called with a line for the user before a reference stack is built, which can
+            take minutes.
 
     Raises:
         UsageError: A CaseSpec is not possible on the machine. Or a file of baselines or of the
@@ -89,7 +92,7 @@ def resolve_cases(
             options = replace(options, stacks=stacks)
         if jobs:
             machine = add_reference_probes(options, machine, frameworks, executor)
-            _check_same_cases(options, machine, jobs)
+            _check_reference_has_same_cases(options, machine, jobs)
     else:
         # Files are read before anything is measured, so that a damaged file is found early.
         with as_usage_error(BaselineError, HistoryError, OutputError, OSError):
@@ -106,7 +109,7 @@ def resolve_cases(
         skipped_verdicts=skipped_verdicts,
         environment=make_environment(options, machine, widest),
         plan=replace(
-            _PAIRED_PLAN if options.is_paired else MeasurementPlan(),
+            _PAIRED_MEASUREMENT_PLAN if options.is_paired else MeasurementPlan(),
             launches=options.launches or MeasurementPlan().launches,
             timeout_s=options.case_timeout,
             seed=int.from_bytes(os.urandom(4), "big"),
@@ -119,10 +122,11 @@ def resolve_cases(
 def _resolve_specs(
     target: MeasuredDevices, specs: Sequence[CaseSpec]
 ) -> tuple[dict[CaseSpec, Verdict], dict[CaseSpec, TimedJob]]:
-    """Return SKIPPED verdicts of CaseSpecs whose framework is unusable, and jobs of the others.
+    """Return the SKIPPED verdicts and the jobs of `specs`, both by CaseSpec.
 
-    Both dictionaries have CaseSpecs as keys. The jobs have no stored times yet. Raises UsageError
-    if a CaseSpec is not possible on the devices of `target`.
+    A CaseSpec is skipped if its framework is missing or finds no devices to measure on. Each other
+    CaseSpec has a job, which has no stored times yet. Raises UsageError if a CaseSpec is not
+    possible on the devices of `target`.
     """
     skipped_verdicts = {}
     jobs = {}
@@ -144,7 +148,7 @@ def _build_locked_stacks(
     frameworks: tuple[str, ...],
     write_line: Callable[[str], None],
 ) -> Mapping[str, LockedStack]:
-    """Return the locked stacks by framework, after building the stacks that are missing.
+    """Build the locked stacks that are not in the cache yet; return all by framework.
 
     `write_line` is called with a line for the user before a stack is built. Raises UsageError if a
     stack cannot be built, or if the extension that builds stacks is missing.
@@ -164,10 +168,13 @@ def _build_locked_stacks(
         raise ValueError("expected the extension for stacks, which is not installed")
 
 
-def _check_same_cases(
+def _check_reference_has_same_cases(
     options: Options, machine: Machine, jobs: Mapping[CaseSpec, TimedJob]
 ) -> None:
-    """Raise UsageError if the reference stack would measure different cases than `jobs`."""
+    """Raise UsageError if the reference stack would measure other cases than those of `jobs`.
+
+    For example, another default strategy makes another case.
+    """
     with as_usage_error(GridError, where="the reference: "):
         target = grid.choose_devices(
             device=machine.target.device,
@@ -185,7 +192,7 @@ def _check_same_cases(
 
 
 def _add_stored_times(options: Options, job: TimedJob) -> TimedJob:
-    """Return `job` with the baseline and the published bandwidth of its case, if they exist."""
+    """Return `job` with the baseline and the published bandwidth of its case, if there are any."""
     root, case = options.baselines, (job.key, job.case)
     roots = (root, shipped_folder("baselines"))
     figures = (find_published_bandwidth(folder, *case) for folder in roots)
@@ -201,22 +208,23 @@ def _add_stored_times(options: Options, job: TimedJob) -> TimedJob:
 def read_earlier_sessions(
     collected_session: CollectedSession, keys: Sequence[EnvironmentKey], policy: Policy
 ) -> dict[EnvironmentKey, EarlierSessions]:
-    """Return the EarlierSessions of each environment key in `keys` that has baselines.
+    """Read the earlier sessions of each environment key in `keys` that has baselines.
 
-    Raises BaselineError, HistoryError or OSError if files of baselines or of the history cannot be
-    read, or have a session in the future.
+    Returns EarlierSessions, from which levels are computed, by environment key. `policy` has the
+    thresholds of the judging rules. Raises BaselineError, HistoryError or OSError if files of
+    baselines or of the history cannot be read, or have a session in the future.
     """
-    levels = {key: _read_earlier_sessions(collected_session, key, policy) for key in keys}
+    levels = {key: _read_earlier_sessions_of_key(collected_session, key, policy) for key in keys}
     return {key: value for key, value in levels.items() if value is not None}
 
 
-def _read_earlier_sessions(
+def _read_earlier_sessions_of_key(
     collected_session: CollectedSession, key: EnvironmentKey, policy: Policy
 ) -> EarlierSessions | None:
-    """Read the baselines and the history of the machine `key`, and return its EarlierSessions.
+    """Read the baselines and the history of an environment key; return the EarlierSessions.
 
-    The history is read from the year of the oldest baseline on. Returns None if no baseline has a
-    time.
+    The history is read from the year of the oldest baseline on. Returns None if there are no
+    baselines with times.
     """
     options = collected_session.options
     stored = {
@@ -232,10 +240,10 @@ def _read_earlier_sessions(
     lines: tuple[HistoryLine, ...] = ()
     if options.history is not None:
         lines = read_machine_lines(options.history / key.folder, min(begins).year)
-        _check_not_a_day_ahead(collected_session, options.history / key.folder, lines[-1:])
+        _check_not_in_future(collected_session, options.history / key.folder, lines[-1:])
     for baseline in baselines:
         path = baseline_path(options.baselines, key, baseline.case)
-        _check_not_a_day_ahead(collected_session, path, baseline.records)
+        _check_not_in_future(collected_session, path, baseline.records)
     # When the newest acknowledged change of each case began.
     acknowledged_changes = {
         baseline.case: change.began
@@ -261,13 +269,13 @@ def _read_earlier_sessions(
 _MAX_CLOCK_DIFFERENCE = timedelta(days=1)
 
 
-def _check_not_a_day_ahead(
+def _check_not_in_future(
     collected_session: CollectedSession, place: object, records: Iterable[Record]
 ) -> None:
     """Raise HistoryError if one of `records` began more than a day after `collected_session`.
 
-    All sessions until that moment would seem older than the stored session, and would not count.
-    `place` is the path at which the records are stored, for the message.
+    With such a record, today's session would seem older than the stored session, and would not
+    count. `place` is the path of the file or folder with the records, for the message.
     """
     for record in records:
         if record.began > collected_session.began + _MAX_CLOCK_DIFFERENCE:

@@ -32,7 +32,7 @@ from .options import Options
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CollectedSession:
-    """A session whose tests are being collected or were collected.
+    """A session while pytest collects its tests, and afterwards.
 
     Attributes:
         options: The options of the session.
@@ -64,8 +64,8 @@ class Machine:
     Attributes:
         target: The devices that the session measures on.
         probes: The devices and versions that each framework of the candidate stack finds.
-        references: The same for each framework of the reference stack; empty unless two stacks are
-            interleaved.
+        references: The devices and versions that each framework of the reference stack finds; empty
+            with a single stack.
 
     """
 
@@ -81,9 +81,9 @@ class TimedJob:
     Attributes:
         case: The case to measure.
         key: The environment key under which times of the case are stored.
-        baseline_search: The result of the search for the baseline of the case; empty if two stacks
-            are interleaved.
-        published: A published bandwidth for the same payload; None without a published bandwidth.
+        baseline_search: The baseline that was found for the case, if any. Empty if two stacks are
+            interleaved.
+        published: The published bandwidth of the case; None if none was published.
 
     """
 
@@ -98,7 +98,7 @@ class MeasuredSession(CollectedSession):
     """A session that measures its cases, with its jobs and the measurements so far.
 
     Attributes:
-        jobs: The cases to measure, by CaseSpec.
+        jobs: The cases to measure with their stored times, by CaseSpec.
         skipped_verdicts: The verdicts of the cases that cannot be measured, by CaseSpec.
         machine: The devices that the session measures on.
         environment: The devices, versions and flags to record with the results.
@@ -132,10 +132,10 @@ class MeasuredSession(CollectedSession):
         return POLICIES[self.machine.target.device]
 
     def record_of(self, measurement: Measurement, flags: Mapping[str, str] | None = None) -> Record:
-        """Return a Record of the launches of a case, to store in a baseline or in the history.
+        """Return a Record of the times of a case, to store in a baseline or in the history.
 
-        `flags` are the environment variables of a locked stack, by name; None means the flags of
-        this session.
+        `measurement` has the launches of the case. `flags` are the environment variables of the
+        stack that was measured, by name; None means the flags of the candidate.
         """
         runs = measurement.runs
         common = dict(runs[0].extra) if runs else {}
@@ -158,7 +158,7 @@ class MeasuredSession(CollectedSession):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JudgedSession:
-    """A session with verdicts and, at the end, with a report of the files that were written.
+    """A session with verdicts and, at the end, with notes and errors on the written files.
 
     Attributes:
         session_verdict: The verdict of the session.
@@ -186,15 +186,18 @@ class JudgedSession:
 
     @property
     def options(self) -> Options:
+        """The options of the session."""
         return self.observations.options
 
     def with_notes(self, *notes: str) -> JudgedSession:
+        """Return the session with `notes` added: lines to print at the end of the session."""
         return replace(self, notes=(*self.notes, *notes))
 
     def with_failing_error(self, error: str) -> JudgedSession:
-        """Return the session with one more error; a session that did not fail gets NO_VERDICT.
+        """Return the session with one more error, with which the session fails.
 
-        `error` is a line for the user, and is also added to the text of the session's verdict.
+        A session that had not failed gets the outcome NO_VERDICT. `error` is a line for the user,
+        and is also added to the text of the session's verdict.
         """
         verdict = self.session_verdict
         # The summary has the text of the verdict, and not the errors.

@@ -25,7 +25,7 @@ from busbw.model.launch import Failure, Measurement
 from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.model.words import FailureKind, Outcome, SessionOutcome, bytes_text, plural
 from busbw.report.figures import declare_figure_of_field
-from busbw.session.measure import Display, make_observers, observed_values, runner_arguments
+from busbw.session.measure import Display, make_observers, observed_values, round_runner_arguments
 from busbw.session.options import Options
 from busbw.session.run import Mode, measuring_mode, run_under_machine_lock
 from busbw.session.state import JudgedSession, MeasuredSession
@@ -72,7 +72,7 @@ def soak_and_judge(
 
     """
     observers = make_observers(resolved_session, executor)
-    arguments = runner_arguments(resolved_session, executor, display, observers)
+    arguments = round_runner_arguments(resolved_session, executor, display, observers)
     # The time that is left is shown in place of the round.
     arguments.pop("on_progress")
     runner = SoakRunner(
