@@ -10,7 +10,7 @@ import pytest
 
 from busbw.model.case import CaseSpec
 from busbw.model.verdict import SessionVerdict, Verdict
-from busbw.session.command_line import read_options
+from busbw.session.command_line import make_options
 from busbw.session.option import UsageError
 from busbw.session.options import OPTIONS
 from busbw.session.run import Mode, mode_of
@@ -53,7 +53,7 @@ def begin_session(config: pytest.Config) -> UsageError | CollectedSession:
         try:
             values = {name: config.getoption(name) for name in OPTIONS}
             settings = [name for name, option in OPTIONS.items() if option.has_setting]
-            options = read_options(
+            options = make_options(
                 {name: value for name, value in values.items() if value is not None},
                 config.rootpath,
                 {name: config.getini(f"busbw_{name}") for name in settings},

@@ -1,6 +1,6 @@
-"""Judge a MeasuredSession: pass its measurements, baselines, levels and options to the rules.
+"""Judge a MeasuredSession by the rules for cases and sessions, and return a JudgedSession.
 
-The rules are in `busbw.judge`.
+The functions here pass measurements, baselines, levels and options to the rules in `busbw.judge`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ _Assessments = Mapping[EnvironmentKey, Assessment]
 def assess_times_by_key(measured_session: MeasuredSession) -> dict[EnvironmentKey, Assessment]:
     """Compare today's times with the levels, and return an Assessment for each environment key.
 
-    The result lacks environment keys without levels (no baselines) or without times of today.
+    An Assessment has the limits of today's session, and says how the session differs from earlier
+    sessions. The result lacks environment keys that have no baselines or no times of today.
     """
     times_s: dict[EnvironmentKey, dict[Case, tuple[float, ...]]] = {}
     # The tick of the clock, for each case whose samples show that the clock ticks.
@@ -76,7 +77,7 @@ def assess_times_by_key(measured_session: MeasuredSession) -> dict[EnvironmentKe
 def jobs_without_failures(
     measured_session: MeasuredSession, measurements: Mapping[CaseSpec, Measurement]
 ) -> Iterator[tuple[TimedJob, Measurement]]:
-    """Yield each job that has launches and no failed launch, with its Measurement.
+    """Yield each job with its Measurement, if launches measured the case and no launch failed.
 
     `measurements` are the measurements of the candidate, or the measurements of the reference.
     """
@@ -86,12 +87,13 @@ def jobs_without_failures(
             yield job, measurement
 
 
-def present_session_by_key(
+def todays_session_by_key(
     measured_session: MeasuredSession, measurements: Mapping[CaseSpec, Measurement]
 ) -> dict[EnvironmentKey, StoredSession]:
-    """Return today's times as stored sessions, one StoredSession for each environment key.
+    """Return today's times in the form of stored sessions, a StoredSession by environment key.
 
     `measurements` are the measurements of the candidate, or the measurements of the reference.
+    Cases with a failed launch are left out. Nothing is stored.
     """
     records: dict[EnvironmentKey, dict[Case, Record]] = {}
     for job, measurement in jobs_without_failures(measured_session, measurements):
@@ -102,7 +104,8 @@ def present_session_by_key(
 def judge_cases(measured_session: MeasuredSession) -> dict[CaseSpec, InterimVerdict]:
     """Judge each case by the launches so far, and return the interim verdicts by CaseSpec.
 
-    An InterimVerdict has the verdict so far, and the number of launches that would decide the case.
+    An InterimVerdict has the verdict so far, and the number of launches that the case needs for the
+    next decision. The findings of extensions are included.
     """
     interim_verdicts = (
         _judge_interleaved(measured_session)
@@ -110,17 +113,17 @@ def judge_cases(measured_session: MeasuredSession) -> dict[CaseSpec, InterimVerd
         else _judge_against_baselines(measured_session)
     )
     return {
-        spec: _add_findings(measured_session, spec, interim)
+        spec: _add_ceiling_and_findings(measured_session, spec, interim)
         for spec, interim in interim_verdicts.items()
     }
 
 
-def _add_findings(
+def _add_ceiling_and_findings(
     measured_session: MeasuredSession, spec: CaseSpec, interim: InterimVerdict
 ) -> InterimVerdict:
-    """Return `interim` with the ceiling of the hardware and the findings of extensions added.
+    """Return `interim` after comparing with the ceiling and adding the findings of extensions.
 
-    A bandwidth above the ceiling, or a finding, may change the outcome.
+    A busbw above the ceiling, or a finding of an extension, may change the outcome.
     """
     runs = measured_session.measurements[spec].runs
     key = measured_session.machine.target.key_with_device_shape(spec)
@@ -138,14 +141,14 @@ def _add_findings(
 def findings_of_extensions(
     measured_session: MeasuredSession, spec: CaseSpec, verdict: Verdict
 ) -> list[Finding]:
-    """Return the Findings of extensions on the case `spec`, whose verdict so far is `verdict`."""
+    """Return a Finding of each extension on the case `spec`, whose verdict so far is `verdict`."""
     return [
         find(measured_session, spec, verdict) for find in extensions.load_table("FINDINGS").values()
     ]
 
 
 def _judge_interleaved(measured_session: MeasuredSession) -> dict[CaseSpec, InterimVerdict]:
-    """Judge each case by the pairs of launches of the two interleaved stacks."""
+    """Judge each case by pairs of launches of two interleaved stacks; return interim verdicts."""
     settings = _judging_settings(measured_session)
     jobs = measured_session.jobs
     pairs = {
@@ -159,7 +162,7 @@ def _judge_interleaved(measured_session: MeasuredSession) -> dict[CaseSpec, Inte
 
 
 def _judge_against_baselines(measured_session: MeasuredSession) -> dict[CaseSpec, InterimVerdict]:
-    """Judge each case by its baseline, and by the sessions of the history since the baseline."""
+    """Judge each case by its baseline and by the history since then; return interim verdicts."""
     assessments, settings = (
         assess_times_by_key(measured_session),
         _judging_settings(measured_session),
@@ -186,9 +189,10 @@ def _judge_against_baselines(measured_session: MeasuredSession) -> dict[CaseSpec
 
 
 def find_decided_cases(measured_session: MeasuredSession) -> set[Case]:
-    """Return the cases that need only a single launch, because this launch clearly is a PASS.
+    """Return the cases that need no second launch, because the first launch is clearly a PASS.
 
-    A case that failed in a session of the history is not decided by its first launch.
+    The measurements in `measured_session` have a single launch of each case. A case that failed in
+    a session of the history needs more launches, and is not returned.
     """
     undecided = {
         measured_session.jobs[spec].case
@@ -204,6 +208,7 @@ def find_decided_cases(measured_session: MeasuredSession) -> set[Case]:
 
 
 def _judging_settings(measured_session: MeasuredSession) -> JudgingSettings:
+    """Return the thresholds and the options by which the cases of the session are judged."""
     options = measured_session.options
     return JudgingSettings(
         policy=measured_session.policy,
@@ -217,10 +222,10 @@ def _judging_settings(measured_session: MeasuredSession) -> JudgingSettings:
     )
 
 
-def judge_measured(measured_session: MeasuredSession) -> JudgedSession:
-    """Judge all cases and the session, and return the JudgedSession.
+def judge_measured_session(measured_session: MeasuredSession) -> JudgedSession:
+    """Judge all cases, then the session as a whole, and return the JudgedSession.
 
-    Extensions may add findings on the session to the verdict of the session.
+    Extensions may change the verdict of the session by findings on the session as a whole.
     """
     interim_verdicts = judge_cases(measured_session)
     assessments = assess_times_by_key(measured_session)
@@ -229,7 +234,7 @@ def judge_measured(measured_session: MeasuredSession) -> JudgedSession:
         **{spec: r.verdict for spec, r in interim_verdicts.items()},
     }
     verdicts = {spec: verdicts[spec] for spec in measured_session.specs}
-    sessions = present_session_by_key(measured_session, measured_session.measurements)
+    sessions = todays_session_by_key(measured_session, measured_session.measurements)
     losses = [
         loss
         for key, assessment in assessments.items()
@@ -260,6 +265,10 @@ def _session_verdict_input(
     assessments: _Assessments,
     losses: Sequence[LastingLoss],
 ) -> SessionVerdictInput:
+    """Return what the rules for the verdict of the session need besides the verdicts of cases.
+
+    `losses` are the losses of cases and of frameworks that several sessions show.
+    """
     options = measured_session.options
     other_ranks_text = _other_ranks_text(measured_session)
     is_required = bool(other_ranks_text) and options.require_baselines
@@ -267,8 +276,8 @@ def _session_verdict_input(
         spec.id for spec, interim in interim_verdicts.items() if interim.is_suspected
     )
     reasons = (
-        _unmeasured_text(measured_session),
-        *_fallback_texts(measured_session),
+        _unmeasured_frameworks_text(measured_session),
+        *_changed_default_texts(measured_session),
         other_ranks_text if is_required else "",
         suspected
         and f"seemed slower, but --time-budget ran out before it was confirmed: {suspected}",
@@ -318,10 +327,12 @@ def _slower_framework_texts(
     losses: Iterable[LastingLoss],
     interim_verdicts: Mapping[CaseSpec, InterimVerdict],
 ) -> Iterator[str]:
-    """Yield texts on losses of all cases of a framework, today and over several sessions.
+    """Yield a text on each framework whose cases together are slower.
 
-    Today's loss is left out if a finding already explains a slower case of that framework. Gradual
-    losses are left out, because gradual losses have the outcome DRIFT.
+    The first texts are on losses of today. A framework is left out if a finding of an extension
+    names another possible cause for a slower case of this framework. The other texts are on
+    `losses`, which several sessions show. Gradual losses are left out, because the outcome DRIFT
+    reports gradual losses.
     """
     counts = Counter(job.case.framework for job in measured_session.jobs.values())
     doubted_frameworks = {
@@ -339,11 +350,13 @@ def _slower_framework_texts(
 def _find_cases_to_replace(
     measured_session: MeasuredSession, assessments: _Assessments, losses: Iterable[LastingLoss]
 ) -> frozenset[Case]:
-    """Return the cases whose stored times an update replaces, even if the case is PASS today.
+    """Return the cases whose stored times --update-baselines replaces, even if the case is PASS.
 
-    The result has the cases with a loss over several sessions, and the cases whose accepted session
-    all later sessions contradict. With --accept-regression the result also has the cases of
-    frameworks that are slower as a whole. In a noisy session the result has all cases.
+    These are the cases in `losses`, the losses that several sessions show. The result also has the
+    cases whose accepted session clearly differs from all later sessions. A framework in `losses`,
+    or with such an accepted session, stands for all its cases. With --accept-regression the result
+    also has all cases of frameworks that are slower as a whole. If the session is noisy, the result
+    has all cases.
     """
     names: set[Case | str] = {loss.subject for loss in losses}
     for assessment in assessments.values():
@@ -356,10 +369,11 @@ def _find_cases_to_replace(
     return frozenset(case for case in cases if names & {case, case.framework})
 
 
-def _unmeasured_text(measured_session: MeasuredSession) -> str:
-    """Return a text on the selected frameworks with baselines on this machine that were skipped.
+def _unmeasured_frameworks_text(measured_session: MeasuredSession) -> str:
+    """Return a text on skipped frameworks that have baselines on this machine.
 
-    The text is empty if all of these frameworks were measured, or if two stacks are interleaved.
+    The text says why each framework was skipped. The text is empty if no such framework was
+    skipped, or if two stacks are interleaved.
     """
     texts = {
         spec.framework: verdict.text for spec, verdict in measured_session.skipped_verdicts.items()
@@ -376,9 +390,12 @@ def _unmeasured_text(measured_session: MeasuredSession) -> str:
 def _other_ranks_text(measured_session: MeasuredSession) -> str:
     """Return a text on a changed number of ranks: ``8 ranks here until 2026-11-20, 7 today``.
 
-    The text is empty if an option chose the number of ranks (unless the device is shared), if two
-    stacks are interleaved, or if no case was measured. The text is also empty if today's number of
-    ranks has baselines on this kind of device, or if no other number has baselines.
+    The text is empty in each of these cases:
+
+    - An option chose the number of ranks, and not busbw because processes share a GPU.
+    - Two stacks are interleaved, or there is no case to measure.
+    - Today's number of ranks has baselines on this kind of device.
+    - No other number of ranks has baselines on this kind of device.
     """
     options = measured_session.options
     key = measured_session.environment.key
@@ -398,10 +415,10 @@ def _other_ranks_text(measured_session: MeasuredSession) -> str:
     return f"{plural(ranks, 'rank')} here until {date}, {key.ranks} today{shared}"
 
 
-def _fallback_texts(measured_session: MeasuredSession) -> list[str]:
-    """Return texts on cases whose default clock or strategy differs from the baseline's.
+def _changed_default_texts(measured_session: MeasuredSession) -> list[str]:
+    """Return texts on default clocks and strategies that are not those of the baselines.
 
-    Clocks and strategies that an option chose are left out.
+    Each text is returned once. A clock or a strategy that an option chose is not compared.
     """
     texts = []
     for spec, job in measured_session.jobs.items():

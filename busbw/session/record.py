@@ -1,4 +1,4 @@
-"""Write the history, the results and the views of a session, and add errors to the session."""
+"""Write the history of a session and the files that options request, such as the results."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ class View:
     """A kind of file that shows a session, such as a page, and that an option requests.
 
     Attributes:
-        kind: A phrase for an earlier file of this kind, such as ``an earlier page``.
-        recognizes_text: Returns whether the text of a file is of this kind, so that the file may be
-            overwritten.
+        kind: A phrase that names an existing file of this kind in errors, such as ``an earlier
+            page``.
+        recognizes_text: Returns whether the given text of an existing file is of this kind. Only
+            such a file is overwritten.
         text: Returns the text of the file for a JudgedSession.
 
     """
@@ -41,9 +42,10 @@ class View:
 
 
 def load_view(name: str) -> View:
-    """Return the View of the option `name`, ``results`` or a name in VIEWS of an extension.
+    """Return the View of the file that the option `name` requests.
 
-    Raises ValueError if a library that makes the file is missing.
+    `name` is ``results``, or a name that an extension declares in its table VIEWS. Raises
+    ValueError if a library that makes the file is missing.
     """
     if name == "results":
         return View(kind="earlier results of busbw", recognizes_text=is_results, text=results_text)
@@ -51,14 +53,14 @@ def load_view(name: str) -> View:
     return view
 
 
-def write_outputs(
+def write_history_and_outputs(
     judged_session: JudgedSession, make_results_text: Callable[[JudgedSession], str]
 ) -> JudgedSession:
-    """Append the session to the history, then write the requested files.
+    """Append the session to the history, then write the files that options request.
 
-    Returns the session with notes on the history, and with an error for each file that could not be
-    written. The history is written first, because the page shows the history. `make_results_text`
-    returns the text of the file of --results.
+    The history is written first, because the page shows the history. `make_results_text` returns
+    the text for --results. Returns the session with notes on the history, and with an error for
+    each file that could not be written.
     """
     written = _write_files(append_to_history(judged_session), make_results_text)
     if written.session_verdict != judged_session.session_verdict:
@@ -70,7 +72,7 @@ def write_outputs(
 def _write_files(
     judged_session: JudgedSession, make_results_text: Callable[[JudgedSession], str]
 ) -> JudgedSession:
-    """Write the requested files; return the session with an error for each file not written."""
+    """Write the files that options request; return the session with an error for each failure."""
     for name, path in judged_session.options.outputs.items():
         try:
             make_text = make_results_text if name == "results" else load_view(name).text
@@ -82,7 +84,7 @@ def _write_files(
 
 
 def results_text(judged_session: JudgedSession) -> str:
-    """Return the text for --results: CSV if the name of the file ends in ``.csv``, else JSON."""
+    """Return the text of the file of --results: CSV if its name ends in ``.csv``, else JSON."""
     if judged_session.options.outputs["results"].name.lower().endswith(".csv"):
         return "\n".join(
             [*render("csv", figures_table(tuple(judged_session.verdicts.values()))), ""]
@@ -93,7 +95,7 @@ def results_text(judged_session: JudgedSession) -> str:
 def results_document(judged_session: JudgedSession) -> object:
     """Return the results of a session that measured its cases, as data for `json.dumps`.
 
-    ``~`` replaces home directories in all texts.
+    In all texts, ``~`` stands for a home directory.
     """
     measured_session = judged_session.observations
     assert isinstance(measured_session, MeasuredSession)
@@ -115,7 +117,7 @@ def results_document(judged_session: JudgedSession) -> object:
 
 
 def common_result_fields(judged_session: JudgedSession) -> dict[str, Any]:
-    """Return the fields with which the results of every mode begin, by the name of the field."""
+    """Return the fields that the results of all modes have in common, by the name of the field."""
     return {
         "busbw": __version__,
         "began": moment_text(judged_session.observations.began),
@@ -127,21 +129,21 @@ def common_result_fields(judged_session: JudgedSession) -> dict[str, Any]:
 def append_to_history(judged_session: JudgedSession) -> JudgedSession:
     """Append a line for each measured case to the history, if the options name a history.
 
-    The returned JudgedSession has a note on the lines, or an error if lines could not be appended.
-    Its `failing_since` says since which session of the history the failed cases fail.
+    The returned JudgedSession has a note on the appended lines, or an error if the history could
+    not be read or written. Its `failing_since` says since which session the failed cases fail.
     """
     root = judged_session.options.history
     measured_session = judged_session.observations
     if root is None or not isinstance(measured_session, MeasuredSession):
         return judged_session
     # A session has a random name, because two machines may begin sessions at the same moment.
-    session = os.urandom(8).hex()
+    session_name = os.urandom(8).hex()
     notes = list[str]()
     failing_since = list[str]()
     lines: dict[EnvironmentKey, list[HistoryLine]] = {}
     failed = [verdict for verdict in judged_session.verdicts.values() if verdict.failed]
     for spec, job in measured_session.jobs.items():
-        lines_of_case = _history_lines(judged_session, measured_session, spec, session)
+        lines_of_case = _history_lines(judged_session, measured_session, spec, session_name)
         lines.setdefault(job.key, []).extend(lines_of_case)
     try:
         for key, lines_of_machine in lines.items():
@@ -158,11 +160,15 @@ def append_to_history(judged_session: JudgedSession) -> JudgedSession:
 
 
 def _history_lines(
-    judged_session: JudgedSession, measured_session: MeasuredSession, spec: CaseSpec, session: str
+    judged_session: JudgedSession,
+    measured_session: MeasuredSession,
+    spec: CaseSpec,
+    session_name: str,
 ) -> Iterator[HistoryLine]:
-    """Yield the line of a case for the history, and the line of its locked reference stack, if any.
+    """Yield the lines for the history on the case `spec`: one line, or two with a locked stack.
 
-    `session` is the name of the session in the history. A case without a measurement has no lines.
+    The second line has the times of the locked reference stack. `session_name` is the name of the
+    session in the history. A case without a measurement has no lines.
     """
     verdict = judged_session.verdicts[spec]
     measurement = measured_session.measurements.get(spec)
@@ -171,7 +177,7 @@ def _history_lines(
     baseline = measured_session.jobs[spec].baseline_search.baseline
     stack = measured_session.options.stacks.get(spec.framework)
     common_fields: dict[str, Any] = {
-        "session": session,
+        "session": session_name,
         "device": measured_session.machine.target.device,
         "case": measurement.case,
         "session_outcome": judged_session.session_verdict.outcome,

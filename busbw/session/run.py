@@ -1,9 +1,9 @@
-"""Run the steps of a session without pytest: from the collected cases to verdicts and files.
+"""Run the steps of a session, from the collected cases to verdicts and files, without pytest.
 
-The plugin collects, runs and shows a session through its Mode: a session measures its cases, or
-does something else with the cases. An extension declares other modes in its table MODES, by the
-name of the fixture that the tests read, as functions of the Options. Such a function returns a Mode
-if the options request the mode, else None.
+A Mode says what a session does: it measures its cases, or does something else with them. The
+pytest plugin collects, runs and shows a session by the functions of its Mode. An extension declares
+other modes in its table MODES: a function of the Options, by the name of the fixture that the tests
+read. Such a function returns a Mode if the options request the mode, else None.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from busbw.report.figures import figure_values_for_documents
 from busbw.report.table import Table, attributes_or_none
 
 from .accept import accept_times, write_requested_baselines
-from .judge import judge_measured
+from .judge import judge_measured_session
 from .machine import check_options_on_host, find_machine
 from .measure import Display, measure_cases
 from .option import as_usage_error
 from .options import Options
-from .record import results_text, write_outputs
+from .record import results_text, write_history_and_outputs
 from .resolve import resolve_cases
 from .state import CollectedSession, JudgedSession, MeasuredSession
 
 
 @contextlib.contextmanager
 def open_transport(options: Options) -> Iterator[Transport]:
-    """Yield the Transport to the hosts of a session, and close the Transport at the end.
+    """Yield the Transport that starts workers on hosts, and close the Transport at the end.
 
-    Errors in the `with` block become UsageErrors, too: a host that cannot be used, and errors of
-    the operating system, such as a full disk.
+    A HostError (a host cannot be used) or an OSError (such as a full disk) becomes a UsageError,
+    also if the `with` block raises it.
     """
     with as_usage_error(HostError, OSError), contextlib.ExitStack() as stack:
         bundle = Bundle()
@@ -63,10 +63,11 @@ def run_session(
     display: Display,
     run_cases: RunCases,
 ) -> JudgedSession:
-    """Run the selected cases `specs` by `run_cases`, and return the JudgedSession.
+    """Call `run_cases` with the selected cases `specs`, and return the JudgedSession.
 
-    If the worker that probes the devices dies or hangs twice, or if hosts have different devices or
-    versions, every case fails. `display` shows the progress.
+    `run_cases` measures and judges the cases, or does what another mode does. `display` shows the
+    progress. Every case fails if the worker that probes the devices dies or hangs twice, or if
+    hosts have different devices or versions.
 
     Raises:
         UsageError: Options, files or devices cannot be used, or the operating system reports an
@@ -91,7 +92,7 @@ def _fail_all_cases(
 ) -> JudgedSession:
     """Return the JudgedSession of a session that could not measure: all cases get `outcome`.
 
-    `reason`, such as a lost host, is the text of the session's verdict and of each case's verdict.
+    `reason` says why, and is the text of the session's verdict and of each case's verdict.
     """
     return JudgedSession(
         observations=collected_session,
@@ -111,11 +112,10 @@ def run_under_machine_lock(
     display: Display,
     run_resolved: Callable[[MeasuredSession, Executor, Display], JudgedSession],
 ) -> JudgedSession:
-    """Find the machine, resolve the cases and call `run_resolved`, all under the machine's lock.
+    """Lock the machine, find its devices and the cases, and return what `run_resolved` returns.
 
-    No other session measures on the machine or on the session's hosts in the meantime.
-    `run_resolved` gets a MeasuredSession without measurements. The JudgedSession that
-    `run_resolved` returns is the result.
+    `run_resolved` gets a MeasuredSession without measurements, and returns a JudgedSession. Until
+    then no other session of busbw measures on this machine or on the session's hosts.
     """
     wait_s = collected_session.options.device_wait
     check_options_on_host(collected_session)
@@ -135,13 +135,17 @@ def measure_and_judge(
     collected_session: CollectedSession, executor: Executor, display: Display
 ) -> JudgedSession:
     """Measure and judge the selected cases, under the machine's lock; return the JudgedSession."""
-    return run_under_machine_lock(collected_session, executor, display, _measure_resolved)
+    return run_under_machine_lock(collected_session, executor, display, _measure_and_judge_resolved)
 
 
-def _measure_resolved(
+def _measure_and_judge_resolved(
     resolved_session: MeasuredSession, executor: Executor, display: Display
 ) -> JudgedSession:
-    judged_session = judge_measured(measure_cases(resolved_session, executor, display))
+    """Measure and judge the cases; add the notes of extensions to those of the session.
+
+    `resolved_session` has the cases to measure, and no measurements yet. The machine is locked.
+    """
+    judged_session = judge_measured_session(measure_cases(resolved_session, executor, display))
     for notes_of in extensions.load_functions("notes"):
         for note in notes_of(judged_session):
             executor.on_note(note)
@@ -149,14 +153,17 @@ def _measure_resolved(
 
 
 def accept_and_write(judged_session: JudgedSession) -> JudgedSession:
-    """Write accepted baselines, the history and the requested files of a session that measured.
+    """Write accepted baselines, the history and the files that options request.
 
-    Returns the JudgedSession with notes on the files, and with errors of writing. Nothing is
-    written of a session that could not measure, for example because a host was lost.
+    Returns the JudgedSession with notes on the written files, and with an error for each file that
+    could not be written. Nothing is written if the session could not measure, for example because
+    hosts have different versions.
     """
     if not isinstance(judged_session.observations, MeasuredSession):
         return judged_session
-    return write_outputs(write_requested_baselines(judged_session, accept_times), results_text)
+    return write_history_and_outputs(
+        write_requested_baselines(judged_session, accept_times), results_text
+    )
 
 
 # The tables of a session, and the lines that explain them.
@@ -165,17 +172,18 @@ TablesAndLegend = tuple[Sequence[Table], Sequence[str]]
 
 @dataclass(frozen=True, kw_only=True)
 class Mode:
-    """A kind of session, such as measuring: how cases are collected, run, written and shown.
+    """What a session does with its cases, such as measuring: functions for each step.
 
     Attributes:
         fixture: The name of the pytest fixture by which tests read the verdicts.
-        collected_session: The session before any test is collected.
-        select_specs: Returns the CaseSpecs of a test. Raises GridError if no case can be run.
+        collected_session: The session at its start, before any test is collected.
+        select_specs: Returns the CaseSpecs that the options request. Raises GridError if no case
+            can be run.
         run_cases: Runs and judges the selected cases.
         write_files: Writes baselines, the history and the requested files, and returns the
             JudgedSession with the notes and errors of writing.
-        tables: Returns the tables of a session, and the lines that explain the tables. The last
-            argument is True with -v.
+        tables: Returns the tables of a session, and the lines that explain the tables. The second
+            argument says whether the tables have more details, as with -v.
         make_junit_properties: Returns the properties of a case in the JUnit XML file, by name. The
             JudgedSession is None if the session has no verdicts yet.
 
@@ -202,7 +210,7 @@ def mode_of(options: Options) -> Mode:
 
 
 def measuring_mode(options: Options) -> Mode:
-    """Return the mode that measures the cases, which are the combinations of the options."""
+    """Return the mode that measures all cases that `options` request."""
     return Mode(
         fixture="busbw_verdict",
         collected_session=CollectedSession(options=options),
@@ -213,6 +221,7 @@ def measuring_mode(options: Options) -> Mode:
 
 
 def _make_tables(judged_session: JudgedSession, verbose: bool) -> TablesAndLegend:
+    """Return the tables of the measured cases and their legend; both empty if nothing could run."""
     measured_session = judged_session.observations
     verdicts = tuple(judged_session.verdicts.values())
     if not isinstance(measured_session, MeasuredSession):
@@ -227,6 +236,10 @@ def _make_tables(judged_session: JudgedSession, verbose: bool) -> TablesAndLegen
 
 
 def _junit_properties(verdict: Verdict, judged_session: JudgedSession | None) -> dict[str, object]:
+    """Return the properties of a case in the JUnit XML file, by name.
+
+    `judged_session` adds the device and the versions; None if the session has no verdicts yet.
+    """
     properties = {
         "outcome": verdict.outcome.value,
         "provisional": verdict.provisional,

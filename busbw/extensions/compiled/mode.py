@@ -17,7 +17,7 @@ from busbw.session.command_line import how_to_install, shipped_folder
 from busbw.session.measure import Display
 from busbw.session.option import UsageError, as_usage_error
 from busbw.session.options import Options
-from busbw.session.record import write_outputs
+from busbw.session.record import write_history_and_outputs
 from busbw.session.run import Mode
 from busbw.session.state import CollectedSession, JudgedSession
 
@@ -67,7 +67,7 @@ def mode_of(options: Options) -> Mode | None:
         collected_session=CollectedSession(options=options),
         select_specs=_select_specs,
         run_cases=compile_and_judge,
-        write_files=lambda judged_session: write_outputs(
+        write_files=lambda judged_session: write_history_and_outputs(
             write_requested_baselines(judged_session, store_accepted_programs), results_json
         ),
         tables=lambda judged_session, verbose: (

@@ -17,7 +17,7 @@ from busbw.cli import Subparsers, add_command
 from busbw.collectives import COLLECTIVES
 from busbw.model.words import bytes_text, payload_text, plural
 from busbw.report.table import Column, Table, attributes_or_none, make_rows, render
-from busbw.session.command_line import parse_options, read_options
+from busbw.session.command_line import make_options, parse_options
 from busbw.session.option import UsageError
 
 from .mode import collectives_of_program
@@ -84,7 +84,7 @@ def run(options: argparse.Namespace) -> int:
         # A file of HLO needs no framework: the fake framework is always installed.
         framework = "fake" if is_hlo_file(source) else "jax"
         values = parse_options([*words, f"--frameworks={framework}"])
-        session_options = read_options(values, Path.cwd())
+        session_options = make_options(values, Path.cwd())
         programs.append(collectives_of_program(session_options, source))
         print("\n".join([f"{source}:", *render("text", collectives_table(programs[-1].uses))]))
     if len(programs) == 1:

@@ -26,7 +26,7 @@ from busbw.model.field_types import moment_text
 from busbw.model.words import DeviceClass, Outcome, plural, seconds_text
 from busbw.report.conclusion import conclusion_lines
 from busbw.report.table import percent_text
-from busbw.session.command_line import parse_options, read_options
+from busbw.session.command_line import make_options, parse_options
 from busbw.session.measure import Display
 from busbw.session.option import UsageError, parse_path, parse_text
 from busbw.session.record import results_document
@@ -112,7 +112,7 @@ def run(options: argparse.Namespace) -> int:
     shared = [f"--device={options.device}", f"--frameworks={options.frameworks}"]
     # The options of a check replace these payloads and launches.
     shared += ["--payloads=1M,64M", "--launches=1"]
-    read_options(parse_options(shared), Path())
+    make_options(parse_options(shared), Path())
     sessions: dict[str, JudgedSession] = {}
     checks: list[dict[str, object]] = []
     document = {
@@ -149,7 +149,7 @@ def _run_check(arguments: Sequence[str]) -> JudgedSession:
     """
     with tempfile.TemporaryDirectory(prefix="busbw-doctor.") as folder:
         # In CI baselines are required by default, and no case has a baseline here.
-        options = read_options(
+        options = make_options(
             parse_options(arguments), Path(folder), {"require_baselines": ["false"]}
         )
         collected_session = CollectedSession(options=options)

@@ -28,7 +28,7 @@ from busbw.model import variables
 from busbw.model.stored import StoredSession, merge_sessions
 from busbw.model.verdict import SessionVerdict
 from busbw.model.words import SessionOutcome, plural
-from busbw.session.judge import present_session_by_key
+from busbw.session.judge import todays_session_by_key
 from busbw.session.option import as_usage_error, parse_path
 from busbw.session.options import LockedStack
 from busbw.session.state import MeasuredSession
@@ -235,7 +235,7 @@ def add_machine_judgements(
     options = measured_session.options
     for framework, stack in options.stacks.items():
         series = SeriesKey(framework=framework, stack=stack.digest, is_reference=True)
-        for key, session in present_session_by_key(
+        for key, session in todays_session_by_key(
             measured_session, measured_session.references
         ).items():
             with as_usage_error(HistoryError):

@@ -37,7 +37,7 @@ from busbw.extensions.stragglers.statistics import find_deviating_chips
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.words import DeviceClass, plural
 from busbw.report.table import render
-from busbw.session.command_line import hosts_of
+from busbw.session.command_line import requested_hosts
 from busbw.session.option import (
     UsageError,
     as_usage_error,
@@ -163,7 +163,7 @@ def _search_hosts_and_chips(options: argparse.Namespace) -> SearchResult:
         HostError: The hosts cannot be measured.
 
     """
-    hosts = hosts_of(vars(options))
+    hosts = requested_hosts(vars(options))
     is_slice = options.device is DeviceClass.TPU
     if hosts is None or (hosts.count < MIN_HOSTS and not is_slice):
         raise UsageError(

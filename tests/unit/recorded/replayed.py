@@ -20,7 +20,7 @@ from busbw.model.launch import Failure, Measurement, MeasurementPlan, Run
 from busbw.model.machine import Environment, EnvironmentKey
 from busbw.model.verdict import Verdict
 from busbw.model.words import DeviceClass, Outcome, SessionOutcome
-from busbw.session.judge import judge_measured
+from busbw.session.judge import judge_measured_session
 from busbw.session.options import Options
 from busbw.session.record import results_document
 from busbw.session.resolve import read_earlier_sessions
@@ -86,7 +86,7 @@ def _measured(recorded: Recorded, root: Path) -> dict[str, Any]:
             for spec, job in jobs.items()
         },
     )
-    document = results_document(with_skip_option(judge_measured(measured), inputs["skip"]))
+    document = results_document(with_skip_option(judge_measured_session(measured), inputs["skip"]))
     assert isinstance(document, dict)
     return document
 

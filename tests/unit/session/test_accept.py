@@ -14,7 +14,7 @@ from busbw.judge.case import summarize_times
 from busbw.model.verdict import SessionVerdict
 from busbw.model.words import DeviceClass, Outcome, SessionOutcome
 from busbw.session.accept import accept_times, write_requested_baselines
-from busbw.session.command_line import read_options
+from busbw.session.command_line import make_options
 from busbw.session.options import Options
 from busbw.session.state import JudgedSession, Machine, MeasuredSession, TimedJob
 from tests.helpers import build
@@ -29,7 +29,7 @@ def without_index(monkeypatch: pytest.MonkeyPatch) -> None:
 def options(root: Path, **changes: Any) -> Options:
     """Return the options of a session that writes below `root`."""
     usual = {"update_baselines": "all"}
-    read = read_options({"frameworks": ("fake",)}, root)
+    read = make_options({"frameworks": ("fake",)}, root)
     return replace(read, baselines=root, **{**usual, **changes})
 
 

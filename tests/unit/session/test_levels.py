@@ -28,8 +28,8 @@ from busbw.model.machine import EnvironmentKey
 from busbw.model.stored import HOST_SETUP_NAME, OWN_CODE_SETUP_NAME, Record
 from busbw.model.verdict import SessionVerdict
 from busbw.model.words import DeviceClass, SessionOutcome
-from busbw.session.command_line import read_options
-from busbw.session.judge import judge_cases, judge_measured, present_session_by_key
+from busbw.session.command_line import make_options
+from busbw.session.judge import judge_cases, judge_measured_session, todays_session_by_key
 from busbw.session.options import Options
 from busbw.session.record import append_to_history
 from busbw.session.resolve import read_earlier_sessions
@@ -54,7 +54,7 @@ def _stored(
 
 def _options(root: Path, **changes: Any) -> Options:
     usual = {"baselines": root / "baselines", "history": root / "history"}
-    return replace(read_options({"frameworks": ("fake",)}, root), **{**usual, **changes})
+    return replace(make_options({"frameworks": ("fake",)}, root), **{**usual, **changes})
 
 
 def _levels(
@@ -169,7 +169,7 @@ def test_a_session_in_the_history_is_read_back_with_its_times_and_versions_and_f
     assert not append_to_history(_judged(measured)).errors
     lines = read_machine_lines(tmp_path / "history" / KEY.folder)
     (later,) = comparable_sessions(lines, SeriesKey(framework="jax"))
-    ((key, session),) = present_session_by_key(measured, measured.measurements).items()
+    ((key, session),) = todays_session_by_key(measured, measured.measurements).items()
     assert key == KEY
     assert later.began == session.began == BEGAN
     assert later.times_s == session.times_s
@@ -200,14 +200,14 @@ def test_an_update_replaces_only_the_case_that_is_slower_over_several_sessions(
         build.measurement(*(time_s,) * 3, payload_bytes=case.payload_bytes)
         for case, time_s in zip(cases, (1.5e-3, *(1e-3,) * 7))
     ]
-    assert judge_measured(_measured(tmp_path, today)).cases_to_replace == {cases[0]}
+    assert judge_measured_session(_measured(tmp_path, today)).cases_to_replace == {cases[0]}
 
 
 def test_a_session_that_lost_a_host_has_no_verdict_although_its_launches_passed(
     tmp_path: Path,
 ) -> None:
     whole = _measured(tmp_path, [build.measurement(1e-3, 1e-3, 1e-3)])
-    assert SessionOutcome.NO_VERDICT not in judge_measured(whole).session_verdict.outcomes
-    verdict = judge_measured(replace(whole, lost_host_text="b is gone")).session_verdict
+    assert SessionOutcome.NO_VERDICT not in judge_measured_session(whole).session_verdict.outcomes
+    verdict = judge_measured_session(replace(whole, lost_host_text="b is gone")).session_verdict
     assert SessionOutcome.NO_VERDICT in verdict.outcomes
     assert "b is gone" in verdict.text

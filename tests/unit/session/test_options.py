@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from busbw.session.command_line import parse_options, read_options
+from busbw.session.command_line import make_options, parse_options
 from busbw.session.options import Options
 
 
 def _read(root: Path, *words: str, **settings: list[str]) -> Options:
-    return read_options(parse_options(["--frameworks=fake", *words]), root, settings)
+    return make_options(parse_options(["--frameworks=fake", *words]), root, settings)
 
 
 def test_values_of_a_repeatable_option_in_ini_file_and_command_line_are_joined(

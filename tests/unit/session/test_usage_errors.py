@@ -12,7 +12,7 @@ import pytest
 
 from busbw import storage
 from busbw.model.case import GridError
-from busbw.session.command_line import parse_options, read_options
+from busbw.session.command_line import make_options, parse_options
 from busbw.session.measure import Display
 from busbw.session.option import UsageError
 from busbw.session.run import mode_of, run_session
@@ -208,7 +208,7 @@ USUAL = ("--frameworks=fake", "--payloads=1M", "--launches=1")
 def _refused(root: Path, *words: str) -> str:
     """Return the error with which a session of these options ends before it measures."""
     with pytest.raises((UsageError, GridError)) as refused:
-        options = read_options(parse_options([*USUAL, *words]), root)
+        options = make_options(parse_options([*USUAL, *words]), root)
         mode = mode_of(options)
         run_session(mode.collected_session, mode.select_specs(options), Display(), mode.run_cases)
     return str(refused.value)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from busbw.driver.bundle import Bundle
-from busbw.session.command_line import parse_options, read_options
+from busbw.session.command_line import make_options, parse_options
 
 
 def test_workers_on_hosts_have_the_requested_python_and_only_variables_that_change_the_software(
@@ -17,7 +17,7 @@ def test_workers_on_hosts_have_the_requested_python_and_only_variables_that_chan
     for name in ("XLA_FLAGS", "CUDA_VISIBLE_DEVICES", "TOKEN"):
         monkeypatch.setenv(name, "x")
     words = ["--frameworks=fake", "--hosts=a", "--host-python=env A=1 python3"]
-    remote: Any = read_options(parse_options(words), tmp_path).remote
+    remote: Any = make_options(parse_options(words), tmp_path).remote
     bundle = Bundle()
     transport = remote.make_transport(bundle)
     bundle.remove()
