@@ -18,7 +18,7 @@ class AllGather(AbstractCollective):
     def output_block_count(self, ranks: int) -> int:
         return ranks
 
-    def result_blocks(
+    def output_blocks(
         self,
         input_blocks_by_position: Sequence[Sequence[T]],
         position: int,

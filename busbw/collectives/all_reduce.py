@@ -72,7 +72,7 @@ class AllReduce(AbstractCollective):
             values.append(weight * factor)
         return (tuple(values),)
 
-    def result_blocks(
+    def output_blocks(
         self,
         input_blocks_by_position: Sequence[Sequence[T]],
         position: int,
@@ -80,7 +80,7 @@ class AllReduce(AbstractCollective):
     ) -> list[T]:
         return [reduce_blocks([blocks[0] for blocks in input_blocks_by_position])]
 
-    def blocks_after(self, draw: Draw, position: int, iterations: int) -> Blocks:
+    def exact_blocks_after(self, draw: Draw, position: int, iterations: int) -> Blocks:
         """Return the output of a rank after k = `iterations` chained iterations: a single block.
 
         All ranks have the same output, so `position` is not used. Element i of the block is

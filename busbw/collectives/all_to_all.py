@@ -30,7 +30,7 @@ class AllToAll(AbstractCollective):
     def output_block_count(self, ranks: int) -> int:
         return ranks
 
-    def result_blocks(
+    def output_blocks(
         self,
         input_blocks_by_position: Sequence[Sequence[T]],
         position: int,

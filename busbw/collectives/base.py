@@ -158,7 +158,7 @@ class AbstractCollective(ABC):
         return tuple(identifying_values(position, block, draw.number) for block in blocks)
 
     @abstractmethod
-    def result_blocks(
+    def output_blocks(
         self,
         input_blocks_by_position: Sequence[Sequence[T]],
         position: int,
@@ -175,7 +175,7 @@ class AbstractCollective(ABC):
 
         """
 
-    def blocks_after(self, draw: Draw, position: int, iterations: int) -> Blocks:
+    def exact_blocks_after(self, draw: Draw, position: int, iterations: int) -> Blocks:
         """Return the output of the rank at `position` after 1 or more chained `iterations`.
 
         The output is a tuple of the periods of its blocks. Out of place `iterations` is 1, because
@@ -185,7 +185,7 @@ class AbstractCollective(ABC):
             self.starting_blocks(draw, other) for other in range(draw.ranks)
         ]
         return tuple(
-            self.result_blocks(input_blocks_by_position, position, lambda blocks: blocks[0])
+            self.output_blocks(input_blocks_by_position, position, lambda blocks: blocks[0])
         )
 
 
@@ -231,18 +231,18 @@ class RankGroups(NamedTuple):
     """The number and the size of groups of ranks that run a collective at the same time.
 
     Attributes:
-        groups: The number of groups.
+        group_count: The number of groups.
         size: The number of ranks in each group.
 
     """
 
-    groups: int
+    group_count: int
     size: int
 
     @property
-    def ranks(self) -> int:
+    def rank_count(self) -> int:
         """The number of ranks in all groups together."""
-        return self.groups * self.size
+        return self.group_count * self.size
 
 
 def rank_groups_of_line(line: str) -> RankGroups | None:
@@ -253,33 +253,34 @@ def rank_groups_of_line(line: str) -> RankGroups | None:
     """
     listed = _LISTED_GROUPS_PATTERN.search(line)
     if listed is not None:
-        sizes = {len(_whole_numbers(text)) for text in _BRACES_PATTERN.findall(listed[1])}
+        sizes = {len(_parse_whole_numbers(text)) for text in _BRACES_PATTERN.findall(listed[1])}
         has_common_size = len(sizes) == 1 and 0 not in sizes
         return RankGroups(listed[1].count("{"), sizes.pop()) if has_common_size else None
     _, _, size = _group_layout_of(line) or ((), (), RankGroups(0, 0))
-    return size if size.ranks else None
+    return size if size.rank_count else None
 
 
 def replica_groups_of(line: str, ranks: int) -> tuple[tuple[int, ...], ...] | None:
     """Return the ranks of each group in a collective's HLO line.
 
-    The line must come from a compiler, because its groups are expanded. Empty groups mean a single
-    group of all `ranks` ranks. Returns None if the line has no groups, a mesh that does not have
-    each rank once, or a part of an axis.
+    `ranks` is the number of ranks in all groups together. If the line has an empty list of groups,
+    a single group has all ranks. Returns None if the line has no groups, groups along a part of an
+    axis, or a mesh that does not have each rank once. The line must come from a compiler: in
+    another line the numbers could be huge, and listing the ranks could take all memory.
     """
     listed = _LISTED_GROUPS_PATTERN.search(line)
     if listed is not None:
-        groups = tuple(_whole_numbers(text) for text in _BRACES_PATTERN.findall(listed[1]))
+        groups = tuple(_parse_whole_numbers(text) for text in _BRACES_PATTERN.findall(listed[1]))
         return groups if any(groups) else (tuple(range(ranks)),)
     layout = _group_layout_of(line)
     if layout is None:
         return None
     dims, axis_order, group_size = layout
-    if math.prod(dims) != group_size.ranks:
+    if math.prod(dims) != group_size.rank_count:
         return None
     places = _element_numbers_of_transposed_array(dims, axis_order)
-    ranks_of_mesh, size = _mesh_ranks_in_hlo(line, group_size.ranks), group_size.size
-    if not sorted(places) == sorted(ranks_of_mesh) == list(range(group_size.ranks)):
+    ranks_of_mesh, size = _mesh_ranks_in_hlo(line, group_size.rank_count), group_size.size
+    if not sorted(places) == sorted(ranks_of_mesh) == list(range(group_size.rank_count)):
         return None
     ranks_in_order = [ranks_of_mesh[place] for place in places]
     return tuple(
@@ -311,9 +312,9 @@ def _mesh_ranks_in_hlo(line: str, rank_count: int) -> Sequence[int]:
     mesh = _MESH_PATTERN.search(line)
     if mesh is None or not (mesh["listed"] or mesh["dims"]):
         return range(rank_count)
-    dims = _whole_numbers(mesh["dims"] or "")
+    dims = _parse_whole_numbers(mesh["dims"] or "")
     if mesh["listed"] or math.prod(dims) != rank_count:
-        return _whole_numbers(mesh["listed"] or "")
+        return _parse_whole_numbers(mesh["listed"] or "")
     return _element_numbers_of_transposed_array(dims, _axis_order(mesh["axis_order"], dims))
 
 
@@ -323,16 +324,16 @@ def _axis_order(text: str | None, dims: Sequence[int]) -> tuple[int, ...]:
     `dims` is the shape of the array. If `text` is None, the axes keep their order. The result is
     empty if `text` is not a permutation of the axes.
     """
-    order = tuple(range(len(dims))) if text is None else _whole_numbers(text)
+    order = tuple(range(len(dims))) if text is None else _parse_whole_numbers(text)
     return order if sorted(order) == list(range(len(dims))) else ()
 
 
 def _group_layout_of(line: str) -> tuple[tuple[int, ...], tuple[int, ...], RankGroups] | None:
-    """Return the groups of an HLO line that describes an array or a mesh; None for any other line.
+    """Return how an HLO line cuts an array of all ranks into groups; None if it has no such array.
 
-    The groups are parts of an array of all ranks, which are numbered with the last axis running
-    fastest. Groups along an axis of a mesh are the parts of its array with that axis moved to the
-    end.
+    The line describes the array, or a mesh, which is such an array with named axes. The ranks are
+    numbered with the last axis running fastest. The array is transposed, and then cut into groups
+    of consecutive ranks. For groups along some axes of a mesh, these axes become the last axes.
 
     Returns:
         The shape of the array, the order of axes to which the array is transposed, and the number
@@ -341,7 +342,7 @@ def _group_layout_of(line: str) -> tuple[tuple[int, ...], tuple[int, ...], RankG
     """
     iota, mesh = _IOTA_GROUPS_PATTERN.search(line), _MESH_PATTERN.search(line)
     if iota is not None:
-        dims = _whole_numbers(iota["dims"])
+        dims = _parse_whole_numbers(iota["dims"])
         axis_order = _axis_order(iota["axis_order"], dims)
         return dims, axis_order, RankGroups(int(iota["groups"]), int(iota["size"]))
     extents = {name: int(extent) for name, extent in _EXTENT.findall(mesh["mesh"])} if mesh else {}
@@ -362,9 +363,11 @@ def source_target_pairs_of(line: str) -> tuple[tuple[int, ...], ...] | None:
     """
     match = _SOURCE_TARGET_PAIRS_PATTERN.search(line)
     return (
-        tuple(_whole_numbers(text) for text in _BRACES_PATTERN.findall(match[1])) if match else None
+        tuple(_parse_whole_numbers(text) for text in _BRACES_PATTERN.findall(match[1]))
+        if match
+        else None
     )
 
 
-def _whole_numbers(text: str) -> tuple[int, ...]:
+def _parse_whole_numbers(text: str) -> tuple[int, ...]:
     return tuple(int(word) for word in text.split(",") if word)

@@ -28,7 +28,7 @@ class Permute(AbstractCollective):
     def source_target_pairs(self, ranks: int) -> tuple[tuple[int, int], ...]:
         return tuple((position, (position + 1) % ranks) for position in range(ranks))
 
-    def result_blocks(
+    def output_blocks(
         self,
         input_blocks_by_position: Sequence[Sequence[T]],
         position: int,

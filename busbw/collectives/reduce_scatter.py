@@ -55,7 +55,7 @@ class ReduceScatter(AbstractCollective):
             for block in range(draw.ranks)
         )
 
-    def result_blocks(
+    def output_blocks(
         self,
         input_blocks_by_position: Sequence[Sequence[T]],
         position: int,
@@ -63,7 +63,7 @@ class ReduceScatter(AbstractCollective):
     ) -> list[T]:
         return [reduce_blocks([blocks[position] for blocks in input_blocks_by_position])]
 
-    def blocks_after(self, draw: Draw, position: int, iterations: int) -> Blocks:
+    def exact_blocks_after(self, draw: Draw, position: int, iterations: int) -> Blocks:
         """Return the output of the rank at `position`: the block of the sums of all ranks.
 
         Each element is a power of two times the sum of the factors of all ranks. The factor of a

@@ -46,7 +46,7 @@ def main() -> None:
     options = _parser().parse_args()
     end_with_parent(options.parent)
     set_framework_variables(options.device)
-    _prepare_for_failures(options.device)
+    _prepare_for_hangs_and_lack_of_memory(options.device)
     # The channel carries JSON, which is UTF-8 in every locale.
     requests = os.fdopen(options.socket, "r", encoding="utf-8")
     replies = os.fdopen(os.dup(options.socket), "w", encoding="utf-8")
@@ -80,13 +80,13 @@ def set_framework_variables(device: DeviceClass | None) -> None:
 def shared_gpu_variables(member: GroupMember, environment: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables by which processes of a group share GPUs.
 
-    NCCL refuses two ranks on a GPU unless the ranks seem to be on different hosts. XLA takes most
-    of a GPU's memory for a process by default. NCCL and XLA read these settings when a device is
-    opened, so set the variables before the process imports its framework.
-
     The result is empty if the process shares no GPU. Otherwise process i uses GPU i modulo the
-    number of GPUs. All processes get the same fraction of a GPU's memory, so that the processes on
-    the GPU with the most processes fit.
+    number of GPUs. Each process seems to be on a host of its own, because NCCL refuses two ranks of
+    a host on the same GPU. All processes get the same fraction of a GPU's memory, so that the
+    processes on the GPU with the most processes fit.
+
+    NCCL and XLA read the variables when a device is opened, so set the variables before the process
+    imports its framework.
 
     Args:
         member: the process, and the number of GPUs that its group shares.
@@ -114,7 +114,7 @@ def shared_gpu_variables(member: GroupMember, environment: Mapping[str, str]) ->
     }
 
 
-def _prepare_for_failures(device: DeviceClass | None) -> None:
+def _prepare_for_hangs_and_lack_of_memory(device: DeviceClass | None) -> None:
     """Set what this worker process does if it hangs, or if the host's memory runs out.
 
     On SIGUSR1, which the driver sends to a worker that hangs, the process prints the stacks of all

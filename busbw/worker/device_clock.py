@@ -47,9 +47,9 @@ def record_device_times(
         backend: the back end, which records.
         case: the case.
         sampler: the sampler of the case's program, which makes the calls.
-        run: the Run of the case by the host's clock. The new Run has other samples, and the times
-            of the recorded calls by both clocks in `clocks_s`; by the host's clock only if it is
-            positive.
+        run: the Run of the case by the host's clock. The returned Run has the recorded
+            samples instead. Its `clocks_s` maps the clocks ``device`` and ``host`` to the time of a
+            collective in the recorded calls. ``host`` is left out if its time is not positive.
         host_short_chain_s: the time of a short chain by the host's clock, in seconds.
 
     Raises:
@@ -68,12 +68,12 @@ def record_device_times(
         with backend.record_profile(Path(name)) as reader:
             calls_s = [sampler.time_chain(iterations) for _ in range(calls)]
         collectives = reader(sampler.program.end_by_begin_instruction)
-    samples_s, rank_times_s = times_s_by_call_and_rank(
+    samples_s, rank_times_s = times_s_by_call_and_by_rank(
         collectives,
         ranks=case.ranks,
         call_count=calls,
         iterations=iterations,
-        begin_names=sampler.program.end_by_begin_instruction,
+        begin_instruction_names=sampler.program.end_by_begin_instruction,
         all_gather=backend.all_gather,
     )
     clocks_s = {Clock.DEVICE.value: launch_time_s(samples_s)}
@@ -94,9 +94,9 @@ def record_device_times(
 
 
 def _recording_folder(case: Case) -> contextlib.AbstractContextManager[str]:
-    """Return a context manager that makes a folder for recordings, and gives a block its path.
+    """Return a context manager that makes a folder for recordings, and removes it at the end.
 
-    The folder is removed at the end of the `with` block. If the environment variable
+    The `with` block gets the path of the folder. If the environment variable
     BUSBW_RECORDINGS names a parent folder, the new folder is made in the parent folder, named after
     the case, and kept.
     """
@@ -106,29 +106,31 @@ def _recording_folder(case: Case) -> contextlib.AbstractContextManager[str]:
     return tempfile.TemporaryDirectory()
 
 
-def times_s_by_call_and_rank(
+def times_s_by_call_and_by_rank(
     collectives: Iterable[TimedCollective],
     *,
     ranks: int,
     call_count: int,
     iterations: int,
-    begin_names: Collection[str] = (),
+    begin_instruction_names: Collection[str] = (),
     all_gather: AllGather = single_process_gather,
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the times of recorded collectives in seconds, by call and by rank.
+    """Return a time of a collective for each call, and a time for each rank, in seconds.
+
+    The times are computed from recorded collectives. The first collective of each call is left out.
 
     Args:
         collectives: the recorded collectives on the devices of this process.
         ranks: the number of ranks in all processes together.
         call_count: the number of recorded calls.
         iterations: the number of collectives in each call.
-        begin_names: the names of the instructions that begin collectives.
+        begin_instruction_names: the names of the instructions that begin collectives.
         all_gather: exchanges values with the other processes of the group.
 
     Returns:
-        A pair. First the mean time of a collective in each call, where the time of a collective is
-        its time on its slowest rank. Second the median time of a collective on each rank. The first
-        collective of each call is left out of both.
+        A pair of tuples. The first tuple has the mean time of the collectives in each call, where
+        the time of a collective is its time on its slowest rank. The second tuple has the median
+        time of the collectives on each rank.
 
     Raises:
         MeasuringError: UNAVAILABLE if a device or a collective is missing, if there are too many
@@ -140,7 +142,9 @@ def times_s_by_call_and_rank(
         collectives_by_device[collective.device].append(collective)
     devices = ranks // len(all_gather([0.0]))
     problems = list(
-        _describe_gaps(collectives_by_device, devices, call_count * iterations, begin_names)
+        _describe_gaps(
+            collectives_by_device, devices, call_count * iterations, begin_instruction_names
+        )
     )
     if iterations < 2:
         problems.append("a call of a single collective has none after its warm-up")
@@ -168,7 +172,7 @@ def _describe_gaps(
     collectives_by_device: Mapping[int, Sequence[TimedCollective]],
     device_count: int,
     collective_count: int,
-    begin_names: Collection[str],
+    begin_instruction_names: Collection[str],
 ) -> Iterator[str]:
     """Yield a message for a wrong number of devices, and for each device that lacks collectives.
 
@@ -176,12 +180,12 @@ def _describe_gaps(
         collectives_by_device: the recorded collectives of this process, by the index of the device.
         device_count: the expected number of devices.
         collective_count: the expected number of collectives on each device.
-        begin_names: the names of the instructions that begin collectives. If a device ran several
-            of these instructions, it must have run each of them equally often. Kernels of a GPU may
-            name no instruction: then only the number of collectives is checked.
+        begin_instruction_names: the names of the instructions that begin collectives. If a device
+            ran several of these instructions, it must have run each of them equally often. Kernels
+            of a GPU may name no instruction: then only the number of collectives is checked.
 
     """
-    expected_names = ", ".join(begin_names) or "collectives"
+    expected_names = ", ".join(begin_instruction_names) or "collectives"
     if len(collectives_by_device) != device_count:
         yield (
             f"expected {expected_names} on {device_count} devices, "
@@ -190,7 +194,7 @@ def _describe_gaps(
         )
     for device, collectives in collectives_by_device.items():
         counts = Counter(collective.instruction for collective in collectives)
-        different = {counts[name] for name in begin_names if name in counts}
+        different = {counts[name] for name in begin_instruction_names if name in counts}
         if len(collectives) != collective_count or len(different) > 1:
             text = ", ".join(f"{count} of {name}" for name, count in counts.items())
             yield f"device {device}: expected {collective_count} of {expected_names}, got {text}"

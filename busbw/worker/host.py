@@ -109,13 +109,13 @@ LARGE_NEED_BYTES = 2**30
 _RESERVED_FRACTION = 0.05
 
 
-def find_allocatable_memory_bytes(
+def allocatable_bytes_now_and_at_most(
     limit_bytes: int | None, root: Path = Path("/")
 ) -> tuple[int, int]:
-    """Return the bytes of memory that this process can allocate in addition to its present memory.
+    """Return the bytes that this process can allocate in addition to its present memory.
 
-    The first number is for the present moment. The second number is for this process alone, as if
-    no other process used memory. Both leave a twentieth of the total memory unused.
+    Returns two numbers: the bytes now, and the bytes if no other process used memory. Both numbers
+    leave a twentieth of the total memory unused.
 
     `limit_bytes` is an artificial limit for the resident size of this process, None without a
     limit. `root` is the root of the file system, another folder in tests.
@@ -123,7 +123,7 @@ def find_allocatable_memory_bytes(
     meminfo = _read_proc_sizes(root / "proc/meminfo")
     resident = resident_bytes(root)
     machine = meminfo["MemTotal"], meminfo["MemTotal"] - meminfo["MemAvailable"]
-    limits = [machine, *_cgroup_limits(root)]
+    limits = [machine, *_cgroup_limits_and_usages(root)]
     if limit_bytes is not None:
         limits.append((limit_bytes, resident))
     total = min(limit for limit, _ in limits)
@@ -138,11 +138,11 @@ def _read_proc_sizes(path: Path) -> dict[str, int]:
     return {name: int(kib) * 1024 for name, kib in fields}
 
 
-def _cgroup_limits(root: Path) -> list[tuple[int, int]]:
+def _cgroup_limits_and_usages(root: Path) -> list[tuple[int, int]]:
     """Return the memory limit and the used memory of each control group that has a limit, in bytes.
 
-    These are the control groups of this process, and the pairs are (limit, used). Cached files that
-    the kernel can drop do not count as used. `root` is the root of the file system.
+    Each pair is (limit, used), for a control group of this process. Cached files that the kernel
+    can drop do not count as used. `root` is the root of the file system.
     """
     limits = []
     for folder, is_v1 in cgroups_of_process(root, "memory"):
@@ -171,20 +171,20 @@ def resident_bytes(root: Path = Path("/")) -> int:
     return _read_proc_sizes(root / "proc/self/status")["VmRSS"]
 
 
-def peak_bytes(root: Path = Path("/")) -> int | None:
-    """Return the largest resident size of this process since `reset_peak`, in bytes.
+def peak_resident_bytes(root: Path = Path("/")) -> int | None:
+    """Return the largest resident size so far of this process, in bytes; None if unknown.
 
-    Without `reset_peak`, it is the largest size since the process began. None if unknown. `root` is
-    the folder in which ``proc`` is mounted.
+    Only sizes since the last call of `reset_peak_resident_bytes` count; without such a call, all
+    sizes since the process began. `root` is the folder in which ``proc`` is mounted.
     """
     return _read_proc_sizes(root / "proc/self/status").get("VmHWM")
 
 
-def reset_peak() -> bool:
+def reset_peak_resident_bytes() -> bool:
     """Have the kernel forget the largest resident size of this process so far.
 
-    Afterwards `peak_bytes` returns the largest size since this call. Returns False if the kernel
-    refuses.
+    Afterwards `peak_resident_bytes` returns the largest size since this call. Returns whether the
+    kernel did so.
     """
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
@@ -208,14 +208,14 @@ class _GlibcHeapInfo(ctypes.Structure):
 _MAX_HEAP_BLOCK_BYTES = 32 * 2**20
 
 
-def free_heap_bytes(block_bytes: int) -> int:
+def free_heap_bytes(allocation_bytes: int) -> int:
     """Return the number of free bytes in the C library's heap that an allocation may reuse.
 
-    `block_bytes` is the size of the allocation. Returns 0 if the number is unknown, or if the C
-    library does not keep freed blocks of this size.
+    `allocation_bytes` is the size of the allocation. Returns 0 if the number is unknown, or if the
+    C library does not keep freed memory of this size.
     """
     mallinfo2 = getattr(ctypes.CDLL(None), "mallinfo2", None)
-    if mallinfo2 is None or block_bytes > _MAX_HEAP_BLOCK_BYTES:
+    if mallinfo2 is None or allocation_bytes > _MAX_HEAP_BLOCK_BYTES:
         return 0
     mallinfo2.restype = _GlibcHeapInfo
     return int(mallinfo2().fordblks)
@@ -269,7 +269,7 @@ class HostMemoryGuard:
         reusable = self._reusable_bytes(memory_need)
         usable_bytes = [
             float(free_bytes // processes + reusable)
-            for free_bytes in find_allocatable_memory_bytes(limit_bytes)
+            for free_bytes in allocatable_bytes_now_and_at_most(limit_bytes)
         ]
         available, capacity = (int(min(column)) for column in zip(*self.all_gather(usable_bytes)))
         if memory_need.needed_bytes <= available:
@@ -321,13 +321,13 @@ def check_gpu_count(
     """Raise MeasuringError UNAVAILABLE if the host lacks GPUs for the ranks of this process.
 
     Without the error, the processes that have GPUs would wait for this process. No error is raised
-    if the processes share GPUs, or if this process sees no NVIDIA GPU: JAX itself reports the
-    latter.
+    if the processes share GPUs. No error is raised either if this process sees no NVIDIA GPU at
+    all, because JAX itself reports this.
 
     Args:
         member: this process and its group.
         device: the class of device to measure, None for any class. Only GPUs are checked.
-        local_ranks: the number of ranks in each process, None if every GPU is a rank, and then
+        local_ranks: the number of ranks in each process. None means that every GPU is a rank; then
             nothing is checked.
         root: the root of the file system, another folder in tests.
 

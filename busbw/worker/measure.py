@@ -64,7 +64,7 @@ def measure_injected_ratio(sampler: Sampler, injection: Injection) -> float:
 
     """
     with sampler.phases.enter("injecting"):
-        pairs = _time_pairs(sampler)
+        pairs = _time_with_and_without_delay(sampler)
     short_s = launch_time_s([short for pair in pairs for short, _ in pair])
     slopes_s = [
         [sampler.slope_s(long, min(short, short_s), sampler.iterations) for short, long in pair]
@@ -87,12 +87,12 @@ def measure_injected_ratio(sampler: Sampler, injection: Injection) -> float:
     return ratio
 
 
-def _time_pairs(sampler: Sampler) -> list[tuple[_ShortAndLongS, _ShortAndLongS]]:
+def _time_with_and_without_delay(sampler: Sampler) -> list[tuple[_ShortAndLongS, _ShortAndLongS]]:
     """Time a short and a long chain, without and with the injected delay, several times.
 
     Returns a list of pairs: the chain times without the delay, and the chain times with the delay.
-    The order of measuring alternates: in every second pair the delayed chains are timed first. The
-    plan has the number of pairs (its samples) and the time limit (its budget). A case that takes
+    In every second pair the delayed chains are timed first. There are as many pairs as the
+    sampler's plan has samples, or fewer if the plan's budget of time ends before. A case that takes
     very long has only a single pair.
     """
     begun_s, spent_s = sampler.now_s(), 0.0
@@ -205,7 +205,11 @@ class MeasuringWorker:
         self._held_programs.close()
 
     def _measure(self, request: CaseRequest) -> _CaseMeasurement:
-        """Measure a case as a generator, whose values `_CaseMeasurement` explains."""
+        """Return a generator that measures a case, and that takes a sample when it is sent True.
+
+        At first, and after each sample, the generator yields whether the case has enough samples.
+        When it is sent False, it ends and returns the Run.
+        """
         case, injection = request.case, request.injection
         if injection is not None and not injection.applies_to(case):
             injection = None
@@ -216,7 +220,7 @@ class MeasuringWorker:
         with phases.enter("prefaulting"):
             if memory_need is not None:
                 self.host_memory.prefault(memory_need)
-        is_peak_reset = predicted is not None and host.reset_peak()
+        is_peak_reset = predicted is not None and host.reset_peak_resident_bytes()
         # The phases inside this block count for themselves. The rest of the block is compiling.
         with phases.enter("compiling"), contextlib.ExitStack() as stack:
             program = stack.enter_context(self.backend.prepare_program(case, injection))
@@ -230,7 +234,9 @@ class MeasuringWorker:
             if injection is not None and injection.share is not None:
                 ratio = measure_injected_ratio(sampler, injection)
             run = self._make_run(case, program, sampler)
-            peak_bytes = host.peak_bytes() if is_peak_reset else program.device_peak_bytes()
+            peak_bytes = (
+                host.peak_resident_bytes() if is_peak_reset else program.device_peak_bytes()
+            )
             if memory_need is not None and memory_need.needed_bytes >= host.LARGE_NEED_BYTES:
                 self._held_programs = stack.pop_all()
         return replace(
@@ -321,7 +327,6 @@ def make_worker(options: Any) -> MeasuringWorker:
 def probe(worker: MeasuringWorker, request: Mapping[str, Any]) -> Probe:
     """Return the devices that the framework finds, and the versions of its packages.
 
-    `worker` is the worker's state. `request` has no values, and is not
-    used.
+    `worker` is the worker's state. `request` has no values, and is not used.
     """
     return worker.backend.probe()

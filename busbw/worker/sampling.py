@@ -87,12 +87,13 @@ class PhaseTimer:
 
 @dataclass(frozen=True)
 class Samples:
-    """The samples of a case in a launch, `samples_s`: the times of a single collective.
+    """The samples of a case in a launch.
 
-    `iterations` is the number of collectives in a long chain, 1 if a sample is a single call.
-    `dispatch_s` is the time that a call takes in addition to its collectives; None if it is not
-    positive, or if a sample is a single call. `short_chain_s` is the time of a short chain, 0 if a
-    sample is a single call.
+    `samples_s` has the samples: each is the time of a single collective in seconds. `iterations` is
+    the number of collectives in a long chain, 1 if a sample is a single call. `dispatch_s` is the
+    time that a call takes in addition to its collectives; None if it is not positive, or if a
+    sample is a single call. `short_chain_s` is the time of a short chain, 0 if a sample is a single
+    call.
     """
 
     iterations: int
@@ -103,7 +104,7 @@ class Samples:
 
 @dataclass
 class Sampler:
-    """A sampler, which takes the samples of a program by calls, one after the other.
+    """The sampler of a program: it calls and times the program, and so takes samples one by one.
 
     All processes of a group make every call together, and the time of a call is its time in the
     slowest process (`all_gather` exchanges the times). So all processes decide alike how long to
@@ -351,9 +352,9 @@ class Sampler:
     def _choose_iterations(self, turn_time_s: float, first_iterations: int) -> int:
         """Return the number of iterations of a long chain, so that the clock can measure a slope.
 
-        A chain of this length takes the plan's `min_sample_s` longer than the shortest chain, or
-        has the program's largest number of iterations. Chains of increasing length are timed. If
-        `turn_time_s` is as long as the plan's budget, nothing is timed, and a long chain has only a
+        Chains of increasing length are timed until a chain takes at least the plan's `min_sample_s`
+        longer than the shortest chain, or has the program's largest number of iterations. If
+        `turn_time_s` is at least the plan's budget, nothing is timed, and a long chain has only a
         turn more than the shortest chain.
 
         Args:
@@ -368,7 +369,7 @@ class Sampler:
         iterations = max(
             iterations, self._round_to_whole_turns(min(first_iterations, program.max_iterations))
         )
-        gain_s = self._time_beyond_shortest(iterations, turn_time_s)
+        gain_s = self._time_beyond_shortest_chain(iterations, turn_time_s)
         while gain_s < plan.min_sample_s and iterations < program.max_iterations:
             growth = min(8.0, 1.2 * plan.min_sample_s / max(gain_s, 1e-9))
             longer = max(
@@ -376,19 +377,19 @@ class Sampler:
                 iterations + program.iterations_per_turn,
             )
             iterations = min(self._round_to_whole_turns(longer), program.max_iterations)
-            gain_s = self._time_beyond_shortest(iterations, turn_time_s)
+            gain_s = self._time_beyond_shortest_chain(iterations, turn_time_s)
         return iterations
 
     def _round_to_whole_turns(self, iterations: int) -> int:
         """Return `iterations`, rounded down to whole turns of the program's loop."""
         return iterations // self.program.iterations_per_turn * self.program.iterations_per_turn
 
-    def _time_beyond_shortest(self, iterations: int, turn_time_s: float) -> float:
+    def _time_beyond_shortest_chain(self, iterations: int, turn_time_s: float) -> float:
         """Return the time of a chain of `iterations`, less the time of the shortest chain.
 
         The time of a turn of the loop, `turn_time_s`, predicts the difference. If the difference is
-        much longer, the machine stalled, and both chains are timed again: otherwise too small a
-        number of iterations would be chosen.
+        much longer than predicted, the machine stalled, and both chains are timed again. Without
+        that, too few iterations would be chosen.
         """
         short_s, long_s = self.time_short_and_long_chain(iterations)
         turns = (

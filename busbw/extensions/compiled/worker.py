@@ -269,7 +269,7 @@ def make_worker(options: Any) -> ModuleType:
     """
     # libtpu writes its logs into the private folder of this process, which is removed at the end.
     os.environ.setdefault("TPU_LOG_DIR", os.path.join(sys.path[0], "tpu_logs"))
-    versions = backends.load_module(options.framework, "versions")
+    versions = backends.load_backend_module(options.framework, "versions")
     if versions is not None:
         versions.check_framework_version()
     return importlib.import_module(f"{__name__}_{options.framework}")

@@ -242,7 +242,7 @@ def _iteration_times(
         calls[collective.device][collective.call].append(collective.duration_s)
     groups = runs[0].groups
     # If as many devices as the groups name took part, the other devices were idle and lack nothing.
-    has_all_ranks = groups and len(calls) >= groups.ranks
+    has_all_ranks = groups and len(calls) >= groups.rank_count
     expected_devices = sorted(calls if has_all_ranks else devices.union(calls))
     # The numbers of runs in each call.
     run_counts = {name: list(map(len, calls[name].values())) for name in expected_devices}
@@ -253,8 +253,10 @@ def _iteration_times(
         for name, counts in run_counts.items()
         if counts != most
     ]
-    if groups and len(run_counts) < groups.ranks:
-        problems.append(f"{groups.ranks} devices take part, and {len(run_counts)} are recorded")
+    if groups and len(run_counts) < groups.rank_count:
+        problems.append(
+            f"{groups.rank_count} devices take part, and {len(run_counts)} are recorded"
+        )
     if problems and not is_partial:
         raise ValueError(f"{', '.join(problems)}; --partial reads the rest")
     if problems:
@@ -313,10 +315,10 @@ def _table_cell_key(
     if not payload_bytes:
         raise ValueError("the recording does not say the payload; give --payload or --payload-from")
     groups = collective.groups or RankGroups(1, device_count)
-    column = f"{groups.ranks} ranks"
+    column = f"{groups.rank_count} ranks"
     if slice_match:
         column = f"{'' if options.slice_from else 'v2-'}{slice_match['slice'] or ''}"
-    if groups.groups > 1:
+    if groups.group_count > 1:
         column = f"{column}, groups of {groups.size}"
     return collective.kind, payload_bytes, column, groups.size
 

@@ -219,8 +219,10 @@ def describe_groups(
         return _describe_groups_of_pairs(pairs, mesh, program_ranks)
     size = rank_groups_of_line(hlo_line)
     if size is not None:
-        groups = replica_groups_of(hlo_line, size.ranks) if size.ranks <= MAX_RANKS else ()
-        return size.size, size.groups, _axes_text(groups or (), mesh)
+        groups = (
+            replica_groups_of(hlo_line, size.rank_count) if size.rank_count <= MAX_RANKS else ()
+        )
+        return size.size, size.group_count, _axes_text(groups or (), mesh)
     if _UNREADABLE_GROUPS_PATTERN.search(hlo_line):
         return 0, 0, ""
     if program_ranks is None:

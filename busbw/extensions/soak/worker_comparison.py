@@ -120,7 +120,7 @@ class SoakValues(ExactValues):
         exponent = dtype.least_exponent + span * (draw_number % _SCALE_COUNT) // (_SCALE_COUNT - 1)
         return np.asarray(np.ldexp(integers, exponent).astype(self.dtype))
 
-    def values_after(self, rank: int, draw_number: int, iterations: int) -> Array:
+    def exact_values_after(self, rank: int, draw_number: int, iterations: int) -> Array:
         """Return the exact result of `rank` for the inputs of a draw, an array (blocks, period).
 
         The array has a row for each block of the result: the values that the block repeats.
@@ -131,7 +131,7 @@ class SoakValues(ExactValues):
         inputs: list[Any] = [
             [*self.starting_values(other, draw_number)] for other in self.case.rank_groups[group]
         ]
-        return np.stack(self.collective.result_blocks(inputs, position, self._reduce_exactly))
+        return np.stack(self.collective.output_blocks(inputs, position, self._reduce_exactly))
 
     def _reduce_exactly(self, blocks: Sequence[Any]) -> Any:
         """Return the exact sum, maximum or minimum of `blocks`, a block of each rank."""
@@ -207,7 +207,7 @@ class SoakProgram:
         """
         word_dtype = np.dtype(f"u{DTYPES[self.case.dtype].size_bytes}")
         for rank, result in self.program.results_by_rank().items():
-            blocks = self.program.values.values_after(rank, draw_number, 1)
+            blocks = self.program.values.exact_values_after(rank, draw_number, 1)
             for begin, part, exact in chunks_with_exact_values(blocks, result):
                 expected = exact.view(word_dtype)
                 actual = np.ascontiguousarray(part).view(word_dtype)

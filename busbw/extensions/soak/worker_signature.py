@@ -122,8 +122,8 @@ class SummationOrderReader:
         group, position = self.values.group_and_position(rank)
         inputs = [[*self.start(other)] for other in self.values.case.rank_groups[group]]
         # Each block of the result is replaced by the list of blocks that are added up for it.
-        (summands,) = self.values.collective.result_blocks(inputs, position, list)
-        chain_length = self.values.applied_iterations(iterations)
+        (summands,) = self.values.collective.output_blocks(inputs, position, list)
+        chain_length = self.values.applications_in_a_row(iterations)
         hash_and_mask = find_hash_and_order_mask(summands, result, chain_length)
         hashes, masks = zip(*all_gather([*map(float, hash_and_mask)]))
         words = [*map(int, hashes)]

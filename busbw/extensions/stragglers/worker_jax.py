@@ -30,7 +30,7 @@ from busbw.model.words import DeviceClass
 from busbw.worker.backends import hlo
 from busbw.worker.backends.base import unavailable
 from busbw.worker.backends.jax.collective import lower_over_mesh, put_on_devices
-from busbw.worker.backends.recordings import map_begin_to_end
+from busbw.worker.backends.recordings import end_by_begin_instruction_of
 from busbw.worker.serve import request_value
 
 from .worker import ChipTimes
@@ -266,7 +266,7 @@ def _time_links(
         with backend.record_profile(Path(folder)) as read:
             for _ in range(round_count):
                 jax.block_until_ready(compiled(*payloads))
-        permutes = read(map_begin_to_end(module))
+        permutes = read(end_by_begin_instruction_of(module))
     times_s: ChipTimes = {}
     for direction, pairs in find_links(devices).items():
         instructions = {

@@ -39,7 +39,7 @@ def load(
     return backend
 
 
-def load_module(framework: str, name: str) -> ModuleType | None:
+def load_backend_module(framework: str, name: str) -> ModuleType | None:
     """Import a module in the folder of a framework's back end, and return the module.
 
     `framework` is the name of the framework, and `name` the name of the module inside the folder,

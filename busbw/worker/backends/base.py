@@ -196,10 +196,12 @@ class Program(ABC):
         """Write starting values on every rank of this process, and wait until they are written.
 
         The values differ from the previous starting values, so that the result of an earlier call
-        is noticed. An extension may need a call with inputs of its own, to compute a value from the
-        result. If `first_call_name` is the name of such a value (one of `first_calls`), these
-        inputs are written instead, and after the next call `read_first_call_value` returns the
-        value.
+        is noticed.
+
+        An extension can compute a value from the result of a call with special inputs. If
+        `first_call_name` is the name of such a value (one of `first_calls`), the special inputs are
+        written in place of starting values. Then make a call, and get the value from
+        `read_first_call_value`.
         """
 
     @abstractmethod
@@ -298,19 +300,20 @@ class Backend(ABC):
     def prepare_program(
         self, case: Case, injection: Injection | None = None
     ) -> AbstractContextManager[Program]:
-        """Return a context manager that compiles and proves the program of `case` for a block.
+        """Return a context manager that compiles and proves the program of `case`.
 
-        The `with` block gets the Program, whose memory is released at the end of the block.
+        The `with` block gets the Program. Its memory is released at the end of the block.
         `injection` is a loss to cause on purpose, such as a delay after each collective; None for
         no loss. Raises MeasuringError if the case cannot be measured.
         """
 
     @abstractmethod
     def record_profile(self, folder: Path) -> AbstractContextManager[RecordingReader]:
-        """Return a context manager that records a block with the framework's profiler.
+        """Return a context manager that runs the framework's profiler during its `with` block.
 
-        The recording is written to files in `folder`. The `with` block gets a RecordingReader. Call
-        the reader after the block, because the recording is complete only then.
+        The recording is written to files in `folder`. The block gets a RecordingReader, which reads
+        the recorded collectives. Call the reader after the block, because the recording is complete
+        only then.
         """
 
     def all_gather(self, values: Sequence[float]) -> tuple[tuple[float, ...], ...]:

@@ -305,24 +305,24 @@ def usable_clocks(device: DeviceClass, *, has_readable_profiler: bool) -> tuple[
 
 
 def cpu_allocator_setting() -> str:
-    """Return the word that protocols have for how this process allocates memory of the host.
+    """Return the word for this process's allocator of host memory, as it is part of protocols.
 
     The word is ``hugepages`` if the C library's allocator uses huge pages, otherwise ``malloc``.
     """
     return "hugepages" if variables.has_huge_pages(os.environ) else "malloc"
 
 
-def package_versions(*names: str, **versions: str) -> dict[str, str]:
+def package_versions(*names: str, **known_versions: str) -> dict[str, str]:
     """Return the versions of Python, numpy and the packages in `names`, by the package's name.
 
-    Packages that are not installed are left out. `versions` are known versions, by the package's
-    name, which are added to the result.
+    Packages that are not installed are left out. `known_versions` maps further packages to their
+    versions, which are added to the result.
     """
     installed = {"python": platform.python_version()}
     for name in ("numpy", *names):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             installed[name] = importlib.metadata.version(name)
-    return installed | versions
+    return installed | known_versions
 
 
 def check_version(framework: str, version: str, oldest_version: str) -> None:

@@ -196,16 +196,16 @@ class Module:
         return tuple(name for loop in loops for name in loop.computations_by_role.get("body", ()))
 
     def unconditional_instructions(
-        self, name: str, *, includes_fused: bool = True
+        self, computation_name: str, *, includes_fused: bool = True
     ) -> tuple[Instruction, ...]:
-        """Return the instructions that run whenever the computation with the name `name` runs.
+        """Return the instructions that run whenever a computation of the program runs.
 
-        These are the instructions in the computation, and the instructions in the computations that
-        it always calls, directly or not. With `includes_fused` the instructions inside fusions are
-        returned, too, although instructions inside fusions write nothing to memory.
+        These are the instructions in the computation with the name `computation_name`, and in the
+        computations that this computation always calls, directly or not. With `includes_fused` the
+        instructions inside fusions are returned, too, although they write nothing to memory.
         """
         lines: list[Instruction] = []
-        for line in self.computations.get(name, ()):
+        for line in self.computations.get(computation_name, ()):
             lines.append(line)
             for called in line.called_computations if includes_fused or line.op != "fusion" else ():
                 lines += self.unconditional_instructions(called, includes_fused=includes_fused)
@@ -290,7 +290,7 @@ def _algorithm_properties(config: Mapping[str, Any]) -> Iterator[tuple[str, str]
     yield from _COLORS_OR_PHASES_PATTERN.findall(str(algorithm.get("debug", "")))
     if config.get("device_type") == "DEVICE_TYPE_SPARSECORE":
         yield "offload", "SparseCore"
-    yield from _published_rings(_json_object_at(config, "collective_offload_config"))
+    yield from _offload_properties(_json_object_at(config, "collective_offload_config"))
     gpu_config = _json_object_at(config, _GPU_CONFIG_FIELD)
     for field, name, prefix in _GPU_FIELDS:
         value = str(gpu_config.get(field, "")).removeprefix(prefix)
@@ -298,7 +298,7 @@ def _algorithm_properties(config: Mapping[str, Any]) -> Iterator[tuple[str, str]
             yield name, value
 
 
-def _published_rings(offload_config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _offload_properties(offload_config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the properties ``colors``, ``phases`` and ``rings`` that libtpu chose for offloading.
 
     An offloaded collective runs on a SparseCore. `offload_config` is its

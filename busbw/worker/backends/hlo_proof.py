@@ -82,7 +82,7 @@ class ExpectedLoop:
         )
 
     @property
-    def pairs(self) -> set[tuple[int, ...]]:
+    def source_target_pairs(self) -> set[tuple[int, ...]]:
         """The expected pairs of ranks (source, target) of a collective such as permute.
 
         In such a collective each rank sends to a single rank. Empty for other collectives.
@@ -138,12 +138,12 @@ class ProvedLoop:
     is_asynchronous: bool = False
 
 
-def prove(text: str, expected_loop: ExpectedLoop) -> Proof:
+def prove(hlo_text: str, expected_loop: ExpectedLoop) -> Proof:
     """Check that a program runs the expected collectives, and return the proof.
 
-    `text` is the optimized HLO of the program. Raises MeasuringError as `prove_loop` does.
+    `hlo_text` is the optimized HLO of the program. Raises MeasuringError as `prove_loop` does.
     """
-    loop = prove_loop(text, expected_loop)
+    loop = prove_loop(hlo_text, expected_loop)
     return Proof(
         collectives=dict(Counter(instruction.collective for instruction in loop.collectives)),
         payload_copies=len(loop.payload_writers),
@@ -155,11 +155,11 @@ def prove(text: str, expected_loop: ExpectedLoop) -> Proof:
     )
 
 
-def prove_loop(text: str, expected_loop: ExpectedLoop) -> ProvedLoop:
+def prove_loop(hlo_text: str, expected_loop: ExpectedLoop) -> ProvedLoop:
     """Check that a program runs the expected collectives, and return the content of its loop.
 
     Args:
-        text: the optimized HLO of the program.
+        hlo_text: the optimized HLO of the program.
         expected_loop: the expected content of the loop.
 
     Raises:
@@ -169,7 +169,7 @@ def prove_loop(text: str, expected_loop: ExpectedLoop) -> ProvedLoop:
             OTHER_DTYPE if each collective has elements of float32 in place of the case's dtype.
 
     """
-    module = read_module(text)
+    module = read_module(hlo_text)
     is_looped = expected_loop.case.clock is not Clock.DISPATCH
     bodies = module.loop_bodies() if is_looped else (module.entry,)
     instructions = [line for name in bodies for line in module.unconditional_instructions(name)]
@@ -195,7 +195,7 @@ def prove_loop(text: str, expected_loop: ExpectedLoop) -> ProvedLoop:
         instruction
         for instruction in writers
         if not instruction.moves_between_memories
-        and not _is_input_copy(instruction, collectives, expected_loop)
+        and not _is_required_input_copy(instruction, collectives, expected_loop)
     ]
     if copies and expected_loop.forbids_copies:
         raise not_a_collective(f"the payload is copied between collectives: {_excerpt(copies[0])}")
@@ -259,8 +259,10 @@ def _check_collective(
         raise not_a_collective(
             f"expected {expected_loop.description}, XLA compiled {_excerpt(instruction)}"
         )
-    if expected_loop.pairs:
-        is_right = set(source_target_pairs_of(instruction.text) or ()) == expected_loop.pairs
+    if expected_loop.source_target_pairs:
+        is_right = (
+            set(source_target_pairs_of(instruction.text) or ()) == expected_loop.source_target_pairs
+        )
     else:
         groups = replica_groups_of(instruction.text, case.ranks)
         is_right = groups is not None and set(groups) == set(case.rank_groups)
@@ -287,15 +289,17 @@ def _excerpt(instruction: Instruction) -> str:
     return f"{result} {instruction.op}(...):\n{instruction.text[:_INSTRUCTION_CHARACTERS]}"
 
 
-def _payload_writers(module: Module, name: str, expected_loop: ExpectedLoop) -> list[Instruction]:
+def _payload_writers(
+    module: Module, computation_name: str, expected_loop: ExpectedLoop
+) -> list[Instruction]:
     """Return the instructions of a computation that copy or compute a part of the payload.
 
     Such an instruction is not a collective, and writes an array at least as large as a block of the
-    payload. `name` is the name of the computation in `module`.
+    payload. `computation_name` is the name of the computation in `module`.
     """
     return [
         instruction
-        for instruction in module.unconditional_instructions(name, includes_fused=False)
+        for instruction in module.unconditional_instructions(computation_name, includes_fused=False)
         if not instruction.collective
         and instruction.op not in _OPS_WITHOUT_WRITES
         and not (instruction.op in _STARTS_OF_COMPUTATIONS and instruction.called_computations)
@@ -305,7 +309,7 @@ def _payload_writers(module: Module, name: str, expected_loop: ExpectedLoop) -> 
     ]
 
 
-def _is_input_copy(
+def _is_required_input_copy(
     instruction: Instruction, collectives: list[Instruction], expected_loop: ExpectedLoop
 ) -> bool:
     """Return whether an instruction is a copy of an input that XLA for GPUs cannot leave out.

@@ -118,14 +118,13 @@ def _stat_value(stat: Any, names: Mapping[int, str]) -> Any:
     return getattr(stat, kind)
 
 
-def map_begin_to_end(module: Module) -> dict[str, str]:
-    """Return the names of the instructions that begin and end each collective of a program.
+def end_by_begin_instruction_of(module: Module) -> dict[str, str]:
+    """Return the name of the instruction that ends each collective of a program, as a dictionary.
 
-    The dictionary maps the name of the instruction that begins a collective to the name of the
-    instruction that ends the collective. Profilers show these names. Both names are equal if the
-    collective is synchronous. If a collective is in a fusion, or in a computation that is called
-    asynchronously, the instructions that call the fusion or the computation begin and end the
-    collective.
+    The key is the name of the instruction that begins the collective. Profilers show these names.
+    Both names are equal if the collective is synchronous. If a collective is in a fusion, or in a
+    computation that is called asynchronously, the instructions that call the fusion or the
+    computation begin and end the collective.
     """
     lines = [line for computation in module.computations.values() for line in computation]
     inner = {

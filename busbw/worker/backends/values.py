@@ -75,9 +75,9 @@ class ExactValues:
     def starting_values(self, rank: int, draw_number: int) -> Array:
         """Return the starting values of `rank` in a draw, of the shape (blocks, period).
 
-        `draw_number` is the number of the draw. With the numbers -1, -2 and so on, return the
-        inputs of the first, the second and the following extensions in `first_call_readers`
-        instead.
+        `draw_number` is the number of the draw. With a negative number, return the special inputs
+        of an extension instead: -1 stands for the first reader in `first_call_readers`, -2 for the
+        second, and so on.
         """
         if draw_number < 0:
             return np.asarray([*self.first_call_readers.values()][-1 - draw_number].start(rank))
@@ -86,7 +86,7 @@ class ExactValues:
             self.collective.starting_blocks(self._make_draw(group, draw_number), position)
         )
 
-    def values_after(self, rank: int, draw_number: int, iterations: int) -> Array:
+    def exact_values_after(self, rank: int, draw_number: int, iterations: int) -> Array:
         """Return the exact values of `rank` after a chain, of the shape (blocks, period).
 
         The chain begins with the starting values of the draw with the number `draw_number`, and has
@@ -95,15 +95,16 @@ class ExactValues:
         group, position = self.group_and_position(rank)
         group_draw, chained = (
             self._make_draw(group, draw_number),
-            self.applied_iterations(iterations),
+            self.applications_in_a_row(iterations),
         )
-        return self._to_array(self.collective.blocks_after(group_draw, position, chained))
+        return self._to_array(self.collective.exact_blocks_after(group_draw, position, chained))
 
-    def applied_iterations(self, iterations: int) -> int:
+    def applications_in_a_row(self, iterations: int) -> int:
         """Return how often the collective is applied in a row to give the result of a chain.
 
-        In place it is applied `iterations` times. Out of place it is applied once: each iteration
-        has the same input, so that the result of the chain is the result of a single iteration.
+        The chain has `iterations` collectives. In place, each collective gets the result of the
+        previous collective, so the number is `iterations`. Out of place, each collective gets the
+        same input, so the number is 1.
         """
         return iterations if self.case.placement == Placement.IN_PLACE.value else 1
 
@@ -189,7 +190,7 @@ class ExactValues:
                 f"rank {rank} holds {result.shape[0]} elements, expected {self.elements_per_result}"
             )
         for begin, chunk, exact in chunks_with_exact_values(
-            self.values_after(rank, draw_number, iterations), result
+            self.exact_values_after(rank, draw_number, iterations), result
         ):
             if not np.array_equal(chunk, exact):
                 index = int(np.argmax(chunk != exact))

@@ -28,7 +28,9 @@ def starts(collective: AbstractCollective, draw: Draw) -> list[Buffer]:
 
 def afters(collective: AbstractCollective, draw: Draw, rounds: int) -> list[Buffer]:
     """Return what all ranks of a group should hold after `rounds` rounds."""
-    return [laid_out(collective.blocks_after(draw, rank, rounds)) for rank in range(draw.ranks)]
+    return [
+        laid_out(collective.exact_blocks_after(draw, rank, rounds)) for rank in range(draw.ranks)
+    ]
 
 
 def simulated(name: str, reduce_op: str, held: Sequence[Buffer], rounds: int = 1) -> list[Buffer]:

@@ -120,7 +120,7 @@ def test_the_number_and_the_size_of_groups_are_read_from_each_form_of_groups_in_
     groups: str, count: int, size: int
 ) -> None:
     group_size = rank_groups_of_line(_line(groups))
-    assert group_size == RankGroups(count, size) and group_size.ranks == count * size
+    assert group_size == RankGroups(count, size) and group_size.rank_count == count * size
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_the_values_of_a_collective_have_as_many_blocks_as_its_input_and_its_out
     draw = Draw(dtype="float32", reduce_op="sum", ranks=ranks)
     begun, ended = (
         collective.starting_blocks(draw, ranks - 1),
-        collective.blocks_after(draw, ranks - 1, 1),
+        collective.exact_blocks_after(draw, ranks - 1, 1),
     )
     assert (len(begun), len(ended)) == (
         collective.input_block_count(ranks),

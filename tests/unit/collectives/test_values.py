@@ -144,8 +144,8 @@ def test_a_skipped_iteration_of_a_chain_of_sums_changes_every_element(
     collective = COLLECTIVES["all_reduce"]
     for rounds in range(2, collective.max_exact_iterations(draw, "in_place") + 1):
         (after,), (before,) = (
-            collective.blocks_after(draw, 0, rounds),
-            collective.blocks_after(draw, 0, rounds - 1),
+            collective.exact_blocks_after(draw, 0, rounds),
+            collective.exact_blocks_after(draw, 0, rounds - 1),
         )
         assert all(value != other for value, other in zip(after, before))
 
@@ -178,9 +178,9 @@ def test_every_value_of_inputs_and_results_is_exact_in_its_dtype(
     for position in (0, 1, ranks - 1):
         result = [
             collective.starting_blocks(draw, position),
-            collective.blocks_after(draw, position, 1),
+            collective.exact_blocks_after(draw, position, 1),
         ]
-        result += [collective.blocks_after(draw, position, last)]
+        result += [collective.exact_blocks_after(draw, position, last)]
         assert all(
             is_exact(value, dtype) for blocks in result for period in blocks for value in period
         )
@@ -239,7 +239,7 @@ def test_an_iteration_after_the_longest_exact_chain_of_sums_is_not_exact(
 ) -> None:
     draw = _draw(dtype, "sum", ranks)
     beyond = ALL_REDUCE.max_exact_iterations(draw, "in_place") + 1
-    (ended,) = ALL_REDUCE.blocks_after(draw, 0, beyond)
+    (ended,) = ALL_REDUCE.exact_blocks_after(draw, 0, beyond)
     assert not all(is_exact(value, dtype) for value in ended)
 
 

@@ -32,12 +32,12 @@ def _refused(
     names: Sequence[str] = (NAME,),
 ) -> str:
     with pytest.raises(MeasuringError) as caught:
-        device_clock.times_s_by_call_and_rank(
+        device_clock.times_s_by_call_and_by_rank(
             collectives,
             ranks=ranks,
             call_count=call_count,
             iterations=iterations,
-            begin_names=names,
+            begin_instruction_names=names,
         )
     assert caught.value.kind is FailureKind.UNAVAILABLE
     return str(caught.value)
@@ -67,7 +67,7 @@ def test_a_sample_of_the_device_clock_is_the_time_of_the_slowest_rank_without_th
     ranks: list[Calls], samples_s: tuple[float, ...], rank_times_s: tuple[float, ...]
 ) -> None:
     calls, iterations = len(ranks[0]), len(ranks[0][0])
-    recorded = device_clock.times_s_by_call_and_rank(
+    recorded = device_clock.times_s_by_call_and_by_rank(
         _timed(*ranks), ranks=len(ranks), call_count=calls, iterations=iterations
     )
     assert recorded == (samples_s, rank_times_s)
@@ -80,7 +80,7 @@ def test_the_times_of_ranks_by_the_device_clock_are_in_the_order_of_device_numbe
         for device in (10, 2)
         for index in range(2)
     ]
-    _, rank_times_s = device_clock.times_s_by_call_and_rank(
+    _, rank_times_s = device_clock.times_s_by_call_and_by_rank(
         collectives, ranks=2, call_count=1, iterations=2
     )
     assert rank_times_s == (2.0, 10.0)
@@ -88,10 +88,10 @@ def test_the_times_of_ranks_by_the_device_clock_are_in_the_order_of_device_numbe
 
 def test_the_order_of_events_in_a_recording_does_not_change_the_times_of_the_device_clock() -> None:
     collectives = _timed([[9.0, 1.0], [9.0, 2.0]], [[8.0, 1.5], [8.0, 2.5]])
-    times = device_clock.times_s_by_call_and_rank(
+    times = device_clock.times_s_by_call_and_by_rank(
         list(reversed(collectives)), ranks=2, call_count=2, iterations=2
     )
-    assert times == device_clock.times_s_by_call_and_rank(
+    assert times == device_clock.times_s_by_call_and_by_rank(
         collectives, ranks=2, call_count=2, iterations=2
     )
     assert times[0] == (1.5, 2.5)
@@ -99,8 +99,8 @@ def test_the_order_of_events_in_a_recording_does_not_change_the_times_of_the_dev
 
 def test_recorded_events_with_a_wrong_name_are_a_failure_even_if_their_number_is_right() -> None:
     collectives = [TimedCollective(0, name, float(index), 1.0) for index, name in enumerate("abab")]
-    device_clock.times_s_by_call_and_rank(
-        collectives, ranks=1, call_count=1, iterations=4, begin_names="ab"
+    device_clock.times_s_by_call_and_by_rank(
+        collectives, ranks=1, call_count=1, iterations=4, begin_instruction_names="ab"
     )
     collectives[2] = TimedCollective(0, "b", 2.0, 1.0)
     message = _refused(collectives, ranks=1, call_count=1, iterations=4, names="ab")
@@ -110,8 +110,8 @@ def test_recorded_events_with_a_wrong_name_are_a_failure_even_if_their_number_is
 def test_recorded_kernels_that_name_no_instruction_are_accepted_if_their_number_is_right() -> None:
     names = ("a", "ncclDevKernel_AllReduce_RING_LL", "ncclDevKernel_AllReduce_TREE_LL")
     collectives = [TimedCollective(0, name, float(index), 1.0) for index, name in enumerate(names)]
-    samples_s, _ = device_clock.times_s_by_call_and_rank(
-        collectives, ranks=1, call_count=1, iterations=3, begin_names=["a", "b"]
+    samples_s, _ = device_clock.times_s_by_call_and_by_rank(
+        collectives, ranks=1, call_count=1, iterations=3, begin_instruction_names=["a", "b"]
     )
     assert samples_s == (1.0,)
 

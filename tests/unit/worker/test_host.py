@@ -74,7 +74,7 @@ def test_a_host_with_missing_or_invalid_control_groups_has_no_cpu_quota(
     put(root / "sys/cpu.max", "25000 100000")
     (root / "sys/fs/cgroup").mkdir(parents=True)
     assert host.cpu_quotas(root) == {}
-    assert host.find_allocatable_memory_bytes(None, root) is not None
+    assert host.allocatable_bytes_now_and_at_most(None, root) is not None
 
 
 def test_a_process_whose_host_lacks_its_gpu_is_refused(

@@ -72,11 +72,11 @@ def _result(session: MeasuringWorker, **request: Any) -> Run | Failure:
 def sizes(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """Simulate a machine with 100 of 200 bytes free, and a worker of constant size."""
     sizes = {"resident": 10, "heap": 0}
-    monkeypatch.setattr(host, "find_allocatable_memory_bytes", lambda limit_bytes: (100, 200))
+    monkeypatch.setattr(host, "allocatable_bytes_now_and_at_most", lambda limit_bytes: (100, 200))
     monkeypatch.setattr(host, "resident_bytes", lambda: sizes["resident"])
     monkeypatch.setattr(host, "free_heap_bytes", lambda block_bytes: sizes["heap"])
-    monkeypatch.setattr(host, "reset_peak", lambda: True)
-    monkeypatch.setattr(host, "peak_bytes", lambda: 50)
+    monkeypatch.setattr(host, "reset_peak_resident_bytes", lambda: True)
+    monkeypatch.setattr(host, "peak_resident_bytes", lambda: 50)
     return sizes
 
 
@@ -199,7 +199,7 @@ def test_a_worker_with_more_devices_than_ranks_measures_the_case() -> None:
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> MemoryNeed:
     """Return the need of a large case on a machine with more memory."""
-    monkeypatch.setattr(host, "find_allocatable_memory_bytes", lambda limit_bytes: (BIG, BIG))
+    monkeypatch.setattr(host, "allocatable_bytes_now_and_at_most", lambda limit_bytes: (BIG, BIG))
     return MemoryNeed(needed_bytes=2**30, is_real=False)
 
 

@@ -52,7 +52,7 @@ def _gib(available: float, capacity: float) -> tuple[int, int]:
 def test_the_free_memory_without_control_groups_is_the_memory_of_the_machine_less_a_twentieth(
     tmp_path: Path, limit: int | None, left: tuple[int, int]
 ) -> None:
-    assert _gib(*left) == host.find_allocatable_memory_bytes(limit, make_machine(tmp_path))
+    assert _gib(*left) == host.allocatable_bytes_now_and_at_most(limit, make_machine(tmp_path))
 
 
 UNLIMITED = 9223372036854771712
@@ -99,12 +99,12 @@ def test_control_groups_of_both_versions_limit_the_free_memory(
         (root / "sys/fs/cgroup" / folder).mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
             put(root / "sys/fs/cgroup" / folder / name, text)
-    assert _gib(*left) == host.find_allocatable_memory_bytes(None, root)
+    assert _gib(*left) == host.allocatable_bytes_now_and_at_most(None, root)
 
 
 def test_the_resident_memory_of_a_worker_and_its_peak_are_read_from_proc(tmp_path: Path) -> None:
     root = make_machine(tmp_path, resident_gib=3)
-    assert (host.resident_bytes(root), host.peak_bytes(root)) == (3 * GIB, 4 * GIB)
+    assert (host.resident_bytes(root), host.peak_resident_bytes(root)) == (3 * GIB, 4 * GIB)
 
 
 _LIMITED = """

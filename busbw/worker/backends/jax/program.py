@@ -22,7 +22,7 @@ from busbw.model.words import MIB, DeviceClass
 from .. import hlo, hlo_proof
 from ..base import wrong_world
 from ..framework import ChainProgram
-from ..recordings import map_begin_to_end
+from ..recordings import end_by_begin_instruction_of
 from ..values import ExactValues, array_at
 from .collective import (
     REPLICATED,
@@ -97,7 +97,7 @@ class JaxProgram(ChainProgram):
         self.proof = hlo_proof.prove(
             text, hlo_proof.ExpectedLoop(case, self.iterations_per_turn, device, has_delay)
         )
-        self.end_by_begin_instruction = map_begin_to_end(hlo.read_module(text))
+        self.end_by_begin_instruction = end_by_begin_instruction_of(hlo.read_module(text))
 
     def release_memory(self) -> None:
         self.inputs = self.result = None
@@ -258,7 +258,9 @@ def _compile_device_check(
 
     def expected_results(draw: int, iterations: int) -> Any:
         """Return the exact values of all ranks, of the shape (ranks, blocks, period)."""
-        return np.stack([values.values_after(rank, draw, iterations) for rank in range(case.ranks)])
+        return np.stack(
+            [values.exact_values_after(rank, draw, iterations) for rank in range(case.ranks)]
+        )
 
     shapes = [
         jax.ShapeDtypeStruct(shape, case.dtype, sharding=sharding)

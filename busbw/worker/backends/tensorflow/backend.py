@@ -31,8 +31,8 @@ from ..framework import (
     usable_clocks,
 )
 from ..recordings import (
+    end_by_begin_instruction_of,
     events_of_xspace,
-    map_begin_to_end,
     tensorflow_collective_runs,
     timed_collectives,
 )
@@ -192,7 +192,7 @@ def _read_collectives(folder: Path, end_by_begin_node: Mapping[str, str]) -> lis
     ]
     texts = {event.name for event in events if " = " in event.name}
     module = hlo.read_module("\n".join(["recorded {", *texts, "}"]))
-    end_by_begin = {**map_begin_to_end(module), **end_by_begin_node}
+    end_by_begin = {**end_by_begin_instruction_of(module), **end_by_begin_node}
     nodes, runs = list(end_by_begin_node), []
     for event in tensorflow_collective_runs(events):
         node = event.name.rpartition(":")[0]

@@ -15,7 +15,7 @@ import pytest
 from busbw.collectives import COLLECTIVES
 from busbw.extensions.compiled.compilers import TOPOLOGY_SETS
 from busbw.worker.backends import hlo
-from busbw.worker.backends.recordings import map_begin_to_end
+from busbw.worker.backends.recordings import end_by_begin_instruction_of
 from tests.helpers import frameworks as real
 
 pytestmark = [real.needs("jax"), real.needs("libtpu"), pytest.mark.exhaustive]
@@ -100,7 +100,7 @@ def test_the_begin_and_the_end_of_each_compiled_collective_can_be_timed(
     for program in programs:
         module = hlo.read_module(program.text)
         lines = {line.name: line for part in module.computations.values() for line in part}
-        timed = map_begin_to_end(module)
+        timed = end_by_begin_instruction_of(module)
         assert len(timed) == len(module.collectives()), program
         for begin, end in timed.items():
             is_pair = lines[begin].op.endswith(("-start", "-update"))

@@ -55,7 +55,7 @@ def _extract(name: str) -> list[ProfileEvent]:
     return events
 
 
-ALL, PAIRS = RankGroups(groups=1, size=2), RankGroups(groups=4, size=2)
+ALL, PAIRS = RankGroups(group_count=1, size=2), RankGroups(group_count=4, size=2)
 VLLM = {
     ("all_reduce", 10 * 2**20, ALL): 129,
     ("all_to_all", 200 * 2**10, ALL): 64,

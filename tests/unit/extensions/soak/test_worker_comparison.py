@@ -149,7 +149,7 @@ def test_the_sums_of_soak_inputs_are_equal_in_every_order_of_additions(
     for number in range(4):
         starts = [words.starting_values(rank, number) for rank in range(ranks)]
         assert all(np.isfinite(start).all() for start in starts)
-        expected = [words.values_after(rank, number, 1)[0] for rank in range(ranks)]
+        expected = [words.exact_values_after(rank, number, 1)[0] for rank in range(ranks)]
         for _ in range(10):
             chance.shuffle(starts)
             added = starts[0].copy()
@@ -162,7 +162,7 @@ def test_the_sums_of_soak_inputs_are_equal_in_every_order_of_additions(
 
 def test_the_sums_of_soak_inputs_range_from_the_smallest_to_the_largest_normal_numbers() -> None:
     words = _words("all_reduce", ranks=8)
-    largest = [float(np.abs(words.values_after(0, number, 1)).max()) for number in range(4)]
+    largest = [float(np.abs(words.exact_values_after(0, number, 1)).max()) for number in range(4)]
     assert largest[0] < 1e-30
     assert largest[3] > 1e30
     assert largest == sorted(largest)
@@ -173,14 +173,14 @@ def test_integer_inputs_of_a_soak_use_their_high_bits_and_their_sums_wrap_around
     starts = [words.starting_values(rank, 0)[0].astype(np.int64) for rank in range(4)]
     assert all(abs(int(start.max())) > 2**30 for start in starts)
     wrapped = (sum(starts) + 2**31) % 2**32 - 2**31
-    assert np.array_equal(words.values_after(2, 0, 1)[0], wrapped)
+    assert np.array_equal(words.exact_values_after(2, 0, 1)[0], wrapped)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 def test_the_expected_maximum_of_a_soak_is_the_maximum_of_the_inputs(dtype: str) -> None:
     words = _words("all_reduce", dtype, "max")
     starts = np.stack([words.starting_values(rank, 1)[0] for rank in range(4)])
-    assert np.array_equal(words.values_after(3, 1, 1)[0], starts.max(axis=0))
+    assert np.array_equal(words.exact_values_after(3, 1, 1)[0], starts.max(axis=0))
 
 
 def test_soak_inputs_of_collectives_that_only_move_values_use_all_bits_of_the_mantissa() -> None:
@@ -199,19 +199,19 @@ def test_the_expected_results_of_a_soak_are_the_inputs_that_the_collective_moves
         words = _words(name)
         starts = [words.starting_values(rank, 3) for rank in range(4)]
         for rank in range(4):
-            got, exact = words.values_after(rank, 3, 1), np.stack(expected(starts, rank))
+            got, exact = words.exact_values_after(rank, 3, 1), np.stack(expected(starts, rank))
             assert np.array_equal(got.view(np.uint32), exact.view(np.uint32)), name
 
 
 def test_the_soak_inputs_of_groups_along_an_axis_differ_between_the_groups() -> None:
     words = _words("all_gather", ranks=4, mesh="2x2", axes="y")
-    assert not np.array_equal(words.values_after(0, 0, 1), words.values_after(2, 0, 1))
-    assert np.array_equal(words.values_after(0, 0, 1), words.values_after(1, 0, 1))
+    assert not np.array_equal(words.exact_values_after(0, 0, 1), words.exact_values_after(2, 0, 1))
+    assert np.array_equal(words.exact_values_after(0, 0, 1), words.exact_values_after(1, 0, 1))
 
 
 def test_the_first_wrong_word_of_a_soak_is_named_with_its_rank_and_element_and_bits() -> None:
     words = _words("permute", payload_bytes=65536)
-    right = {rank: np.resize(words.values_after(rank, 0, 1)[0], 16384) for rank in range(4)}
+    right = {rank: np.resize(words.exact_values_after(rank, 0, 1)[0], 16384) for rank in range(4)}
     assert _find_mismatch(words, 0, right) == ""
     right[2][[100, 16000]] *= -1
     text = _find_mismatch(words, 0, right)
@@ -221,8 +221,10 @@ def test_the_first_wrong_word_of_a_soak_is_named_with_its_rank_and_element_and_b
 
 def test_a_soak_reports_a_minus_zero_in_the_place_of_a_zero_as_a_wrong_word() -> None:
     words = _words("permute", "float16", payload_bytes=65536)
-    number = next(n for n in range(words.draw_count) if (words.values_after(0, n, 1) == 0).any())
-    got = np.resize(words.values_after(0, number, 1)[0], 32768)
+    number = next(
+        n for n in range(words.draw_count) if (words.exact_values_after(0, n, 1) == 0).any()
+    )
+    got = np.resize(words.exact_values_after(0, number, 1)[0], 32768)
     got[got == 0] = -0.0
     assert _find_mismatch(words, number, {0: got}).endswith(
         ": 0x8000, expected 0x0 (wrong bits: 15)"

@@ -9,7 +9,7 @@ import pytest
 from busbw.worker.backends import hlo
 from busbw.worker.backends.recordings import (
     ProfileEvent,
-    map_begin_to_end,
+    end_by_begin_instruction_of,
     timed_collectives,
 )
 
@@ -107,7 +107,7 @@ ENTRY %main (p: f32[4]) -> f32[4] {
   ROOT %copy-done.1 = f32[4]{0} copy-done(%copy-start.1)
 }
 """)
-    assert map_begin_to_end(module) == {
+    assert end_by_begin_instruction_of(module) == {
         "psum.7": "psum.7",
         "all-gather-start.1": "all-gather-done.4",
         "ar.call-start": "ar.call-done",

@@ -36,7 +36,7 @@ def _values(dtype: str = "float32", **changes: Any) -> ExactValues:
 
 def _right(values: ExactValues, rank: int, number: int = 0, rounds: int = 1) -> Array:
     """Return the complete right result of a rank."""
-    blocks = values.values_after(rank, number, rounds)
+    blocks = values.exact_values_after(rank, number, rounds)
     length = COUNT // len(blocks)
     return np.concatenate([np.resize(block, length) for block in blocks])
 
@@ -66,7 +66,7 @@ def test_a_chain_of_sums_in_its_dtype_is_exact_up_to_its_longest_exact_length(
     held = [values.starting_values(rank, 1) for rank in range(ranks)]
     for _ in range(rounds):
         held = [_sum_as_tree(held)] * ranks
-    expected = values.values_after(0, 1, rounds)
+    expected = values.exact_values_after(0, 1, rounds)
     assert held[0].dtype == expected.dtype == np.dtype(dtype)
     np.testing.assert_array_equal(held[0], expected)
 
@@ -84,10 +84,12 @@ def test_the_arrays_of_exact_values_have_the_dtype_and_the_blocks_of_the_collect
 ) -> None:
     values = _values(dtype, collective=collective)
     draw = Draw(dtype=dtype, reduce_op=values.case.reduce_op, ranks=4, number=2)
-    begun, ended = values.starting_values(3, 2), values.values_after(3, 2, 1)
+    begun, ended = values.starting_values(3, 2), values.exact_values_after(3, 2, 1)
     assert begun.dtype == ended.dtype == np.dtype(dtype)
     np.testing.assert_array_equal(begun, np.array(COLLECTIVES[collective].starting_blocks(draw, 3)))
-    np.testing.assert_array_equal(ended, np.array(COLLECTIVES[collective].blocks_after(draw, 3, 1)))
+    np.testing.assert_array_equal(
+        ended, np.array(COLLECTIVES[collective].exact_blocks_after(draw, 3, 1))
+    )
 
 
 @pytest.mark.parametrize(("placement", "rounds"), [("in_place", 5), ("out_of_place", 1)])
@@ -96,7 +98,7 @@ def test_the_expected_result_of_a_chain_out_of_place_is_the_result_of_a_single_i
 ) -> None:
     values = _values(placement=placement)
     np.testing.assert_array_equal(
-        values.values_after(0, 0, 5), 4.0**rounds / 4 * values.values_after(0, 0, 1)
+        values.exact_values_after(0, 0, 5), 4.0**rounds / 4 * values.exact_values_after(0, 0, 1)
     )
 
 
@@ -113,17 +115,17 @@ def test_the_exact_values_of_a_rank_depend_on_its_position_in_its_group_and_on_t
     for rank in range(8):
         position, group = divmod(rank, 4)
         np.testing.assert_array_equal(
-            across.values_after(rank, 0, 1), pair.values_after(position, group, 1)
+            across.exact_values_after(rank, 0, 1), pair.exact_values_after(position, group, 1)
         )
 
 
 @pytest.mark.parametrize("collective", COLLECTIVES)
 def test_the_check_of_a_right_result_counts_all_elements_as_checked(collective: str) -> None:
     values = _values(collective=collective)
-    parts = len(values.values_after(2, 0, 1))
+    parts = len(values.exact_values_after(2, 0, 1))
     size = COLLECTIVES[collective].output_bytes(4 * COUNT, 4) // 4
     got = np.concatenate(
-        [np.resize(block, size // parts) for block in values.values_after(2, 0, 1)]
+        [np.resize(block, size // parts) for block in values.exact_values_after(2, 0, 1)]
     )
     assert values.check_result_of_rank(2, 0, 1, got) == got.size
 
@@ -160,7 +162,7 @@ def test_a_result_with_another_number_of_elements_than_expected_is_wrong(
 ) -> None:
     values = _values(collective=collective)
     count = COLLECTIVES[collective].output_bytes(4 * COUNT, 4) // 4
-    message = _refused(values, 0, np.resize(values.values_after(0, 0, 1)[0], count + change))
+    message = _refused(values, 0, np.resize(values.exact_values_after(0, 0, 1)[0], count + change))
     assert message == f"rank 0 holds {count + change} elements, expected {count}"
 
 
