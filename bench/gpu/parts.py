@@ -19,7 +19,7 @@ from busbw import wire
 from busbw.driver.local import find_free_addresses, lock_this_machine
 from busbw.extensions.profiles.recordings import find_collectives, read_events
 from busbw.model import variables
-from busbw.model.machine import ProcessGroup, group_members
+from busbw.model.machine import ProcessGroupSize, group_members
 from busbw.model.words import MIB, DeviceClass, payload_text
 
 from .. import processes, sweep
@@ -89,7 +89,9 @@ class Bench:
         `memory_fraction` is the share of the GPU's memory for each process, empty for JAX's
         default. `fields` are values of the request.
         """
-        cluster = ProcessGroup(processes=RANKS, shared_devices=int(self.device is DeviceClass.GPU))
+        cluster = ProcessGroupSize(
+            processes=RANKS, shared_devices=int(self.device is DeviceClass.GPU)
+        )
         members = group_members(cluster, find_free_addresses(RANKS, "127.0.0.1"))
         request = {"task": task, "framework": "jax", "device": self.device.value, "ranks": RANKS}
         requests = [{**request, **fields, "member": wire.to_json(member)} for member in members]

@@ -24,7 +24,7 @@ from pathlib import Path
 from busbw import storage, wire
 from busbw.model import variables
 from busbw.model.launch import LaunchId
-from busbw.model.machine import GroupMember, ProcessGroup, group_members
+from busbw.model.machine import GroupMember, ProcessGroupSize, group_members
 
 from . import logs
 from .bundle import Bundle, PrivateFolder
@@ -170,7 +170,7 @@ class LocalWorker(Worker):
         self._exit: WorkerExit | None = None
         self._log = folder.path / f"{launch}.{worker_spec.framework}.log"
         self._log.touch()
-        self._mark_log_and_counts()
+        self._remember_log_size_and_kernel_counts()
         # Temporary files of a worker that is killed are removed with the folder.
         temporary = {"TMPDIR": str(folder.temporary_folder)}
         self._environment = {**worker_environment(worker_spec, os.environ, member), **temporary}
@@ -219,7 +219,7 @@ class LocalWorker(Worker):
         # While the worker is ending, its log may already have the reason for its end, which must
         # not be skipped.
         if self._kill_at_s == math.inf:
-            self._mark_log_and_counts()
+            self._remember_log_size_and_kernel_counts()
             # No error is raised here: `read` notices the end of a worker, with its exit code, and a
             # worker that does not read its requests does not reply in time.
             with contextlib.suppress(ConnectionError, BlockingIOError):
@@ -272,7 +272,7 @@ class LocalWorker(Worker):
             else None,
         )
 
-    def _mark_log_and_counts(self) -> None:
+    def _remember_log_size_and_kernel_counts(self) -> None:
         """Store the present size of the log and the present counts of the kernel.
 
         A WorkerExit contains only what was logged and counted after this call.
@@ -333,7 +333,7 @@ class LocalTransport(Transport):
     def __init__(self, bundle: Bundle) -> None:
         self._bundle = bundle
 
-    def group_members(self, process_group: ProcessGroup) -> tuple[GroupMember, ...]:
+    def group_members(self, process_group: ProcessGroupSize) -> tuple[GroupMember, ...]:
         return group_members(
             process_group, find_free_addresses(process_group.processes, "127.0.0.1")
         )

@@ -164,10 +164,12 @@ class RoundRunner:
                 selected, self._shuffler, is_largest_first=self._is_largest_first
             )
             for sides_of_launch in [order] if self.can_overlap else [(side,) for side in order]:
-                self._run_launch(framework, ordered, sides_of_launch)
+                self._run_launches_of_cases(framework, ordered, sides_of_launch)
             self._is_largest_first = not (self._is_paired or self._is_largest_first)
 
-    def _run_launch(self, framework: str, cases: Sequence[Case], sides: Sequence[Side]) -> None:
+    def _run_launches_of_cases(
+        self, framework: str, cases: Sequence[Case], sides: Sequence[Side]
+    ) -> None:
         """Measure `cases`, the cases of a framework, in this order with the stacks `sides`.
 
         If a worker dies, new workers measure the remaining cases. If workers do not become ready,

@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar
 
 from busbw import extensions, wire
 from busbw.model.launch import Failure, LaunchId, Run
-from busbw.model.machine import NO_GROUP, GroupMember, ProcessGroup
+from busbw.model.machine import NO_GROUP, GroupMember, ProcessGroupSize
 
 from .bundle import Bundle
 
@@ -74,7 +74,7 @@ class WorkerSpec:
     service: str = "measure"
     device: str = ""
     ranks: int | None = None
-    cluster: ProcessGroup = NO_GROUP
+    cluster: ProcessGroupSize = NO_GROUP
     environment: Mapping[str, str] = field(default_factory=dict)
     unset_variables: tuple[str, ...] = ()
     default_variables: Mapping[str, str] = field(default_factory=dict)
@@ -304,7 +304,7 @@ class Transport(ABC):
         """End the connections to the hosts, and all workers on these hosts."""
 
     @abstractmethod
-    def group_members(self, process_group: ProcessGroup) -> tuple[GroupMember, ...]:
+    def group_members(self, process_group: ProcessGroupSize) -> tuple[GroupMember, ...]:
         """Return a member for each process of the group, with the addresses of all members."""
 
     @abstractmethod

@@ -24,8 +24,8 @@ its value is needed. The tables are
 - COLUMNS: figures (columns, `busbw.report.figures`) that follow the figures of times in tables, by
   the name of an extra value of the verdict.
 - FIGURES: figures that replace the figures of times, by the name of an extra value of the verdict.
-- VIEWS: functions that return a View (`busbw.session.record`), by the name of the option that
-  requests the file.
+- VIEWS: functions that return an OutputFileKind (`busbw.session.record`), by the name of the
+  option that requests the file.
 - RESULTS: classes of documents of results (SessionDocument in `busbw.report.results`) of other
   kinds, by the value of ``document`` in the file.
 - NEEDS: the names of other extensions, not a table. If one of these extensions is missing, nothing

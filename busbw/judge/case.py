@@ -66,7 +66,10 @@ class JudgingSettings:
 
     @property
     def fails_without_baseline(self) -> bool:
-        """Whether a case without a baseline fails: it is required, and no update stores it."""
+        """Whether a case fails if it has no baseline.
+
+        Returns True if baselines are required, and the session does not store the missing baseline.
+        """
         return self.require_baselines and not (self.accepts_slower_times or self.accepts_new_cases)
 
 

@@ -184,7 +184,8 @@ class StoredTimes:
         begins = {b.case: [record.began for record in b.records] for b in self.baselines}
         stored = {times for session in accepted for times in session.times_s.items()}
 
-        def is_later(session: StoredSession, case: Case) -> bool:
+        # Sessions soon after an accepted session, and copies of accepted sessions, do not count.
+        def counts_as_later_session(session: StoredSession, case: Case) -> bool:
             ages = [session.began - began for began in begins.get(case, ())]
             is_soon = any(timedelta(0) <= age < merge_within for age in ages)
             return (
@@ -194,7 +195,7 @@ class StoredTimes:
                 and (case, session.case_times_s(case)) not in stored
             )
 
-        later = _keep_selected_cases(self.history, is_later)
+        later = _keep_selected_cases(self.history, counts_as_later_session)
         sessions = merge_sessions([*accepted, *later], merge_within)
         changed = {
             case
@@ -371,7 +372,7 @@ def lasting_losses_text(losses: Sequence[LastingLoss]) -> str:
     return "; ".join(shorten_list([loss.text for loss in losses], _MAX_NAMED_LOSSES, "case"))
 
 
-def repaired_losses_text(assessment: Assessment) -> str:
+def ended_losses_text(assessment: Assessment) -> str:
     """Return a text on the cases and frameworks whose loss ended today; "" if no loss ended."""
     sessions = {
         name: state.ended_loss_session_count

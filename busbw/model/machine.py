@@ -2,7 +2,7 @@
 
 A baseline is looked up by its `EnvironmentKey`, and times are compared only with times of the same
 `Protocol`. Other values that a probe reports are recorded and printed, never compared. A
-ProcessGroup is a group of processes that measure together. The bandwidths of chips are in
+ProcessGroupSize is a group of processes that measure together. The bandwidths of chips are in
 `busbw.hardware`.
 """
 
@@ -21,7 +21,7 @@ from .words import Clock, DeviceClass
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ProcessGroup:
+class ProcessGroupSize:
     """The size of a group of processes that measure together.
 
     Attributes:
@@ -37,7 +37,7 @@ class ProcessGroup:
 
 # A process that is in no group has neither an index nor an address. The single process of a group
 # has both.
-NO_GROUP = ProcessGroup(processes=0)
+NO_GROUP = ProcessGroupSize(processes=0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,7 +76,7 @@ class GroupMember:
 
 
 def group_members(
-    process_group: ProcessGroup, addresses: Iterable[str], host_count: int = 1
+    process_group: ProcessGroupSize, addresses: Iterable[str], host_count: int = 1
 ) -> tuple[GroupMember, ...]:
     """Return a member for each process of `process_group`, in the order of `addresses`.
 

@@ -156,7 +156,7 @@ def written_baseline_tables(rows: Iterable[ChangeRow]) -> tuple[Table, ...]:
             columns=_WRITTEN_BASELINE_COLUMNS,
             rows=make_rows(
                 {
-                    "case": _name_within_file(case),
+                    "case": _name_within_baseline_file(case),
                     "before": before,
                     "after": after,
                     "reason": reason or None,
@@ -169,10 +169,10 @@ def written_baseline_tables(rows: Iterable[ChangeRow]) -> tuple[Table, ...]:
     )
 
 
-def _name_within_file(case: Case) -> str:
-    """Return the part of a case's name that its baseline file's name lacks: ``float32 1M``.
+def _name_within_baseline_file(case: Case) -> str:
+    """Return the text that tells the cases of a baseline file apart, such as ``float32 1M``.
 
-    For a case of a program, this part is the strategy, which is the name of the program.
+    For a program, the text is the program's name, which is stored as the strategy.
     """
     if not case.is_single_collective:
         return case.strategy

@@ -123,7 +123,7 @@ def accept_times(judged_session: JudgedSession) -> JudgedSession:
         )
         pruned: Sequence[BaselineChange] = (
             prune_baselines(
-                draft, _cases_to_keep(measured_session), session=session, reason="pruned"
+                draft, _cases_not_to_prune(measured_session), session=session, reason="pruned"
             )
             if options.prune_baselines
             else ()
@@ -247,7 +247,7 @@ def _replaces_stored_sessions(
     return is_lost or has_reason or outcome is not Outcome.REGRESSED
 
 
-def _cases_to_keep(measured_session: MeasuredSession) -> list[tuple[EnvironmentKey, Case]]:
+def _cases_not_to_prune(measured_session: MeasuredSession) -> list[tuple[EnvironmentKey, Case]]:
     """Return the environment key and the case of each baseline that --prune-baselines keeps.
 
     Only the files with baselines of measured cases are pruned. In these files, the baselines of all

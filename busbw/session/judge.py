@@ -17,10 +17,10 @@ from busbw.judge.lasting_losses import Assessment
 from busbw.judge.levels import (
     LastingLoss,
     cases_decided_by_first_launch,
+    ended_losses_text,
     find_lasting_losses,
     lasting_losses_text,
     log_ratios_of_unusual_accepted_sessions,
-    repaired_losses_text,
     unusual_accepted_sessions_text,
 )
 from busbw.judge.paired import judge_paired_case, prior_variance_from_measurements
@@ -44,7 +44,9 @@ from .state import JudgedSession, MeasuredSession, TimedJob
 _Assessments = Mapping[EnvironmentKey, Assessment]
 
 
-def assess_times_by_key(measured_session: MeasuredSession) -> dict[EnvironmentKey, Assessment]:
+def assess_times_by_environment_key(
+    measured_session: MeasuredSession,
+) -> dict[EnvironmentKey, Assessment]:
     """Compare today's times with the levels, and return an Assessment for each environment key.
 
     An Assessment has the limits of today's session, and says how the session differs from earlier
@@ -164,7 +166,7 @@ def _judge_interleaved(measured_session: MeasuredSession) -> dict[CaseSpec, Inte
 def _judge_against_baselines(measured_session: MeasuredSession) -> dict[CaseSpec, InterimVerdict]:
     """Judge each case by its baseline and by the history since then; return interim verdicts."""
     assessments, settings = (
-        assess_times_by_key(measured_session),
+        assess_times_by_environment_key(measured_session),
         _judging_settings(measured_session),
     )
     interim_verdicts = {}
@@ -201,7 +203,7 @@ def find_decided_cases(measured_session: MeasuredSession) -> set[Case]:
     }
     return {
         case
-        for key, assessment in assess_times_by_key(measured_session).items()
+        for key, assessment in assess_times_by_environment_key(measured_session).items()
         for case in cases_decided_by_first_launch(assessment)
         if case not in undecided | measured_session.levels[key].failed_cases
     }
@@ -228,7 +230,7 @@ def judge_measured_session(measured_session: MeasuredSession) -> JudgedSession:
     Extensions may change the verdict of the session by findings on the session as a whole.
     """
     interim_verdicts = judge_cases(measured_session)
-    assessments = assess_times_by_key(measured_session)
+    assessments = assess_times_by_environment_key(measured_session)
     verdicts = {
         **measured_session.skipped_verdicts,
         **{spec: r.verdict for spec, r in interim_verdicts.items()},
@@ -249,7 +251,7 @@ def judge_measured_session(measured_session: MeasuredSession) -> JudgedSession:
         ),
         verdicts=verdicts,
         observations=measured_session,
-        cases_to_replace=_find_cases_to_replace(measured_session, assessments, losses),
+        cases_to_replace=_find_cases_to_accept_again(measured_session, assessments, losses),
     )
     for verdict_with_finding in extensions.load_functions("session_findings"):
         judged_session = replace(
@@ -288,7 +290,7 @@ def _session_verdict_input(
     accepts_all_times = options.update_baselines == "all"
     today = assessments.values()
     texts_of = [
-        repaired_losses_text,
+        ended_losses_text,
         *([] if accepts_all_times else [unusual_accepted_sessions_text]),
     ]
     return SessionVerdictInput(
@@ -347,7 +349,7 @@ def _slower_framework_texts(
             yield loss.text
 
 
-def _find_cases_to_replace(
+def _find_cases_to_accept_again(
     measured_session: MeasuredSession, assessments: _Assessments, losses: Iterable[LastingLoss]
 ) -> frozenset[Case]:
     """Return the cases whose stored times --update-baselines replaces, even if the case is PASS.

@@ -18,7 +18,7 @@ from busbw.grid import MeasuredDevices
 from busbw.hardware import has_tpu_chips
 from busbw.model import variables
 from busbw.model.case import CaseSpec, GridError
-from busbw.model.machine import NO_GROUP, Environment, EnvironmentKey, Probe, ProcessGroup
+from busbw.model.machine import NO_GROUP, Environment, EnvironmentKey, Probe, ProcessGroupSize
 from busbw.model.words import DeviceClass, payload_text
 
 from .command_line import how_to_install
@@ -206,7 +206,7 @@ def worker_spec_of(
         ranks=ranks,
         cluster=NO_GROUP
         if options.processes == 1
-        else ProcessGroup(processes=options.processes, shared_devices=options.shared_devices),
+        else ProcessGroupSize(processes=options.processes, shared_devices=options.shared_devices),
         environment=options.try_env,
         default_variables=FRAMEWORKS[framework].environment,
     )

@@ -24,7 +24,7 @@ from .state import JudgedSession, MeasuredSession
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class View:
+class OutputFileKind:
     """A kind of file that shows a session, such as a page, and that an option requests.
 
     Attributes:
@@ -41,15 +41,17 @@ class View:
     text: Callable[[Any], str]
 
 
-def load_view(name: str) -> View:
-    """Return the View of the file that the option `name` requests.
+def load_view(name: str) -> OutputFileKind:
+    """Return the OutputFileKind of the file that the option `name` requests.
 
     `name` is ``results``, or a name that an extension declares in its table VIEWS. Raises
     ValueError if a library that makes the file is missing.
     """
     if name == "results":
-        return View(kind="earlier results of busbw", recognizes_text=is_results, text=results_text)
-    view: View = extensions.load_table("VIEWS", name)[name]()
+        return OutputFileKind(
+            kind="earlier results of busbw", recognizes_text=is_results, text=results_text
+        )
+    view: OutputFileKind = extensions.load_table("VIEWS", name)[name]()
     return view
 
 

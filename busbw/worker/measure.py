@@ -310,7 +310,7 @@ def _take_samples(sampler: Sampler) -> Generator[bool, bool, None]:
         sampler.take_sample()
 
 
-def make_worker(options: Any) -> MeasuringWorker:
+def make_worker_state(options: Any) -> MeasuringWorker:
     """Import the framework, open its devices, and return the worker's state for measuring.
 
     `options` are the options of the worker's command line (an `argparse.Namespace`). Raises

@@ -22,7 +22,7 @@ T = TypeVar("T")
 # called once, with the options of the worker's command line. It returns the state of the worker,
 # which is passed to the operations. Extensions add services in their tables WORKER_SERVICES.
 SERVICES: Mapping[str, str] = {
-    "measure": "busbw.worker.measure:make_worker",
+    "measure": "busbw.worker.measure:make_worker_state",
 }
 
 # The function of each kind of request, as "module:function" by the name of the request. The

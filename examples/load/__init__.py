@@ -10,5 +10,5 @@ FINDINGS = {"load": "load:finding_at"}
 VALUES = {"loads": "load:Loads", "load": "load:Load"}
 COLUMNS = {"load": "load:COLUMNS"}
 HOOKS = {"notes": "load:notes_of"}
-WORKER_SERVICES = {"load": "worker:make_worker"}
+WORKER_SERVICES = {"load": "worker:make_worker_state"}
 WORKER_OPERATIONS = {"load": "worker:read_load"}

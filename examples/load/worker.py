@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def make_worker(options: object) -> None:
+def make_worker_state(options: object) -> None:
     """Return what the operations of this worker share, here nothing; `options` has its device."""
 
 

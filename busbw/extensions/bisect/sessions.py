@@ -300,10 +300,11 @@ class SessionRunner:
                 return status, f"{headline}; {plural(launches, 'launch')}"
 
     def with_measured_failure_rate(self, criterion: Criterion, bad_python: str) -> Criterion:
-        """Run sessions of the bad release; return `criterion` with the rate of its failures.
+        """Run sessions of the bad release; return `criterion` with the release's rate of failures.
 
-        The rate is the fraction of launches that fail in any way. In each session, the case with
-        the most failures is counted.
+        The rate is the number of failed launches divided by the number of launches. In each
+        session, only the launches in which the case with the most failures failed, in any way,
+        count as failed.
         """
         failed = launches = 0
         while failed < _ENOUGH_FAILURES and launches < _MAX_LAUNCHES:

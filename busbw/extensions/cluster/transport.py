@@ -36,7 +36,7 @@ from busbw.driver.transport import (
     WorkerSpec,
 )
 from busbw.model.launch import LaunchId
-from busbw.model.machine import GroupMember, ProcessGroup, group_members
+from busbw.model.machine import GroupMember, ProcessGroupSize, group_members
 
 from .host import HEARTBEAT_S
 
@@ -285,7 +285,7 @@ class ClusterTransport(HostsTransport):
             list(pool.map(lambda link: link.close(), self._links))
         self._engine.close()
 
-    def group_members(self, process_group: ProcessGroup) -> tuple[GroupMember, ...]:
+    def group_members(self, process_group: ProcessGroupSize) -> tuple[GroupMember, ...]:
         hosts = [self._reconnect_if_lost(index) for index in self._host_indices]
         count = process_group.processes // len(hosts)
         addresses = list[str]()

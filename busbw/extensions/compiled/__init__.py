@@ -14,6 +14,6 @@ OPTIONS = {
     "accept_compiled_changes": "options:ACCEPT_CHANGES",
 }
 RESULTS = {"busbw compiled results": "results:CompiledResults"}
-WORKER_SERVICES = {"compile": "worker:make_worker"}
+WORKER_SERVICES = {"compile": "worker:make_worker_state"}
 WORKER_OPERATIONS = {"compile": "worker:compile_case", "describe": "worker:describe_compiler"}
 NEEDS = ("program",)

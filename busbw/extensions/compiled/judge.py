@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from busbw.extensions.program.report import argument_differences, collective_differences
-from busbw.extensions.program.worker_values import Difference
+from busbw.extensions.program.worker_values import ProgramDifference
 from busbw.judge.session import build_session_verdict
 from busbw.model.case import Case, CaseSpec
 from busbw.model.launch import Failure
@@ -172,7 +172,7 @@ _MEMORY_FIELDS = {"temporary memory": "temporary_bytes", "peak memory": "peak_by
 
 def program_differences(
     old_program: CompiledProgram, new_program: CompiledProgram
-) -> Iterator[Difference]:
+) -> Iterator[ProgramDifference]:
     """Yield all differences between two programs of a case: first the algorithm, last the memory.
 
     A property that only one of the programs has is a difference. Of the memory, the temporary
@@ -187,7 +187,7 @@ def program_differences(
         before = old_texts.get(name, "")
         after = new_texts.get(name, "")
         if before != after:
-            yield Difference(name=name, before=before, now=after, fails=True)
+            yield ProgramDifference(name=name, before=before, now=after, fails=True)
     for name, attribute in _MEMORY_FIELDS.items():
         old_bytes = getattr(old_program, attribute)
         new_bytes = getattr(new_program, attribute)
@@ -196,7 +196,7 @@ def program_differences(
         ):
             # The two texts differ: a growth by 1 % needs two decimals, and by 1 MiB only one.
             decimals = 2 if new_bytes >= GIB else 1
-            yield Difference(
+            yield ProgramDifference(
                 name=name,
                 before=bytes_text(old_bytes, decimals),
                 now=bytes_text(new_bytes, decimals),

@@ -23,7 +23,7 @@ from typing import Any
 
 from busbw import storage, wire
 from busbw.extensions.program.worker import parse_collectives
-from busbw.extensions.program.worker_values import CollectiveUse, Difference
+from busbw.extensions.program.worker_values import CollectiveUse, ProgramDifference
 from busbw.model import variables
 from busbw.model.case import Case, CaseSpec, convert_to
 from busbw.model.field_types import Date, Natural
@@ -204,7 +204,7 @@ class CompiledComparison:
     release: str = ""
     now: CompiledProgram | None = None
     baseline: CompiledBaseline | None = None
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[ProgramDifference, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -259,7 +259,7 @@ class LoweredProgram:
     mesh: Mapping[str, int] | None = None
 
 
-def make_worker(options: Any) -> ModuleType:
+def make_worker_state(options: Any) -> ModuleType:
     """Prepare this worker process, and return the module that compiles for its framework.
 
     The module, such as `worker_jax` for the framework ``jax``, is the worker's state: each function

@@ -186,9 +186,11 @@ def _cost_by_method(
     for count in options.servers or (1, ranks):
         name = f"parameter server, {count}"
         if options.servers or count == 1:
-            methods[f"{name} dedicated"] = costs.dedicated_servers_cost(*shape, count)
+            methods[f"{name} dedicated"] = costs.dedicated_parameter_servers_cost(*shape, count)
         if count <= ranks:
-            methods[f"{name} beside workers"] = costs.colocated_servers_cost(*shape, count)
+            methods[f"{name} beside workers"] = costs.colocated_parameter_servers_cost(
+                *shape, count
+            )
     return methods
 
 

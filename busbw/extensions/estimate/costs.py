@@ -112,8 +112,10 @@ class Cost:
     def needed_bytes_per_s(self, links: LinkByLevel, limit_s: float) -> float | None:
         """Return the bandwidth that the bottleneck needs for a time of at most `limit_s` seconds.
 
-        The bottleneck is the level whose flow takes the most time. The other level keeps its link.
-        Returns None if no bandwidth suffices: the latencies or the other level alone take longer.
+        `links` has the link inside hosts and the link between hosts. The bottleneck is the link
+        whose messages take the most time. The other link keeps its bandwidth. Returns None if no
+        bandwidth suffices, because the latencies or the messages over the other link already take
+        more than `limit_s` seconds.
         """
         times_s = self._seconds_by_level(links)
         level = self.bottleneck_level(links)
@@ -174,7 +176,9 @@ def naive_ring_cost(payload_bytes: float, ranks: int, hosts: int) -> Cost:
     )
 
 
-def dedicated_servers_cost(payload_bytes: float, ranks: int, hosts: int, servers: int) -> Cost:
+def dedicated_parameter_servers_cost(
+    payload_bytes: float, ranks: int, hosts: int, servers: int
+) -> Cost:
     """Return the cost of parameter servers that are not on ranks, and that have links of their own.
 
     Each rank sends its gradients to the servers, and then receives the sums. On one host
@@ -191,13 +195,16 @@ def dedicated_servers_cost(payload_bytes: float, ranks: int, hosts: int, servers
     return Cost(flows={level: flow}, sent_bytes=payload_bytes, server_bytes=server_bytes)
 
 
-def colocated_servers_cost(payload_bytes: float, ranks: int, hosts: int, servers: int) -> Cost:
+def colocated_parameter_servers_cost(
+    payload_bytes: float, ranks: int, hosts: int, servers: int
+) -> Cost:
     """Return the cost of `servers` parameter servers on ranks that also compute gradients.
 
     The servers are spread over the hosts as evenly as possible. Each server adds up an equal part
-    of the gradients. A rank sends to each server the part of this server, unless the server is on
-    the same rank. Then the rank receives the sums, which takes as long. So only two messages follow
-    each other. With a server on each rank, the traffic is the same as in a ring.
+    of the gradients. First each rank sends every server its part; a server on the same rank needs
+    no message. Afterwards each rank receives the sums, which takes as long. All servers are served
+    at the same time, so the cost has the latency of two messages. With a server on each rank, the
+    traffic is the same as in a ring.
 
     The document "placement的估计" has an example with a server on each of 8 machines. There each
     machine sends 2 x 7/8 of the size of all gradients, and receives as much.

@@ -15,7 +15,7 @@ from busbw.session.option import Option, parse_text
 
 # Sessions that write no metrics load this file for its option, but neither the judge nor reports.
 if TYPE_CHECKING:
-    from busbw.session.record import View
+    from busbw.session.record import OutputFileKind
     from busbw.session.state import JudgedSession
 
 METRICS = Option(
@@ -29,17 +29,17 @@ METRICS = Option(
 )
 
 
-def metrics_view() -> View:
-    """Return the View of --metrics, which makes the text of a file of metrics.
+def metrics_view() -> OutputFileKind:
+    """Return how to make the text of the file of --metrics, and how to recognize an earlier file.
 
-    The View also recognizes an earlier file of metrics, which may be overwritten. Raises ValueError
-    if the package prometheus_client is missing.
+    An earlier file of metrics may be overwritten. Raises ValueError if the package
+    prometheus_client is missing.
     """
-    from busbw.session.record import View
+    from busbw.session.record import OutputFileKind
 
     if importlib.util.find_spec("prometheus_client") is None:
         raise ValueError("metrics need busbw[metrics]: python -m pip install 'busbw[metrics]'")
-    return View(
+    return OutputFileKind(
         kind="earlier metrics of busbw",
         recognizes_text=lambda text: text.startswith("# HELP busbw_session_failed "),
         text=metrics_text,

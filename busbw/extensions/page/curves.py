@@ -31,7 +31,7 @@ class MeasuredCurve:
 
     Attributes:
         session: The results of the session.
-        verdicts: The verdicts with a case, the smallest payload first.
+        verdicts: The verdicts of the curve, the smallest payload first. No `case` is None.
 
     """
 

@@ -146,7 +146,7 @@ def measured_cases(machine: MachineHistory) -> list[CaseHistory]:
     ]
 
 
-def failed_or_changed_cases(machine: MachineHistory) -> list[CaseHistory]:
+def untimed_or_changed_cases(machine: MachineHistory) -> list[CaseHistory]:
     """Return the failed cases, then the cases whose level changed, the largest change first.
 
     A case failed if its outcome in its newest session is FAILED or OUT_OF_MEMORY. Cases that
@@ -155,9 +155,9 @@ def failed_or_changed_cases(machine: MachineHistory) -> list[CaseHistory]:
 
     def largest_change(case: CaseHistory) -> float:
         newest = list(case.lines_by_session.values())[-1:]
-        has_failed = any(measured_outcome(line) in _UNTIMED_OUTCOMES for line in newest)
+        is_untimed = any(measured_outcome(line) in _UNTIMED_OUTCOMES for line in newest)
         sizes = [abs(change.log_ratio) for change in _level_changes(machine, case)]
-        return math.inf if has_failed else max(sizes, default=0.0)
+        return math.inf if is_untimed else max(sizes, default=0.0)
 
     return sorted(filter(largest_change, measured_cases(machine)), key=largest_change, reverse=True)
 

@@ -32,7 +32,7 @@ from busbw.report.conclusion import Paragraph
 from busbw.report.results import SessionDescription, SessionDocument, read_results
 from busbw.report.table import Table
 from busbw.session.option import UsageError, as_usage_error, parse_path
-from busbw.session.record import View, results_document
+from busbw.session.record import OutputFileKind, results_document
 from busbw.session.state import JudgedSession
 
 from . import curves, history
@@ -98,14 +98,14 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def page_view() -> View:
-    """Return the View of --page: how to make the text of the page, and how to recognize a page.
+def page_view() -> OutputFileKind:
+    """Return how to make the text of the page of --page, and how to recognize an earlier page.
 
     Raises ValueError if the libraries that draw are missing.
     """
     if not all(map(importlib.util.find_spec, ("altair", "jinja2", "vl_convert"))):
         raise ValueError(MISSING_LIBRARIES)
-    return View(kind="an earlier page", recognizes_text=is_page, text=page_text)
+    return OutputFileKind(kind="an earlier page", recognizes_text=is_page, text=page_text)
 
 
 def page_text(judged_session: JudgedSession) -> str:
@@ -213,7 +213,7 @@ def _history_sections(machine: MachineHistory) -> list[Section]:
             heading=f"Cases that changed most on {machine.folder}",
             charts=[
                 history.case_history_chart(machine, case)
-                for case in history.failed_or_changed_cases(machine)[: history.MAX_CASE_CHARTS]
+                for case in history.untimed_or_changed_cases(machine)[: history.MAX_CASE_CHARTS]
             ],
         ),
         Section(heading=f"All cases on {machine.folder}", tables=cases_tables(machine)),

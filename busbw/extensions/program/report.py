@@ -25,8 +25,8 @@ from .options import is_hlo_file, parse_program_option
 from .worker_values import (
     CollectiveUse,
     CollectiveUses,
-    Difference,
     ProgramCollectives,
+    ProgramDifference,
     merge_equal_uses,
 )
 
@@ -146,7 +146,7 @@ def sent_bytes_per_step(use: CollectiveUse) -> int | None:
 
 def collective_differences(
     old_program: CollectiveUses, new_program: CollectiveUses
-) -> Iterator[Difference]:
+) -> Iterator[ProgramDifference]:
     """Yield the differences between the collectives of two programs.
 
     Collectives with the same kind, dtype, payload and groups are compared with each other. A
@@ -188,7 +188,7 @@ def _uses_by_name(program: CollectiveUses) -> dict[str, CollectiveUses]:
 
 def _differences_of_collective(
     old_uses: CollectiveUses, new_uses: CollectiveUses
-) -> list[Difference]:
+) -> list[ProgramDifference]:
     """Return the differences of a collective between an old and a new program.
 
     If only one of the programs has the collective, the number of runs is the only difference.
@@ -202,7 +202,9 @@ def _differences_of_collective(
     name = (old_uses or new_uses)[0].name
     lines = _source_lines_text(old_uses, new_uses)
     return [
-        Difference(name=name, before=old_text, now=f"{new_text or 'none'}{lines}", fails=True)
+        ProgramDifference(
+            name=name, before=old_text, now=f"{new_text or 'none'}{lines}", fails=True
+        )
         for old_text, new_text in zip(_compared_texts(old_uses), _compared_texts(new_uses))
         if old_text != new_text
     ]
@@ -257,8 +259,8 @@ def _source_lines_text(old_uses: CollectiveUses, new_uses: CollectiveUses) -> st
 
 def argument_differences(
     old_program: Mapping[str, int], new_program: Mapping[str, int]
-) -> Iterator[Difference]:
-    """Yield a Difference for each argument of a program whose size in bytes changed.
+) -> Iterator[ProgramDifference]:
+    """Yield a ProgramDifference for each argument of a program whose size in bytes changed.
 
     An argument of the old program is compared with the argument of the same name in the new
     program. If neither program has the other's name, the arguments at the same place are compared,
@@ -285,4 +287,4 @@ def argument_differences(
             texts = [f"{size} bytes" for size in sizes]
         number = list(new if name in new else old_program).index(name)
         label = f"argument {number}" + (f", `{name}`" if name != str(number) else "")
-        yield Difference(name=label, before=texts[0], now=texts[1], fails=False)
+        yield ProgramDifference(name=label, before=texts[0], now=texts[1], fails=False)

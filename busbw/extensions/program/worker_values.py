@@ -139,7 +139,7 @@ def merge_equal_uses(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Difference:
+class ProgramDifference:
     """A difference between two programs in a property or a collective.
 
     Attributes:

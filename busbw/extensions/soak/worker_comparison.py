@@ -32,7 +32,7 @@ from busbw.model.words import Clock, Placement
 from busbw.worker.backends.base import check_devices, unavailable, wrong_result
 from busbw.worker.backends.values import (
     Array,
-    ExactValues,
+    CaseValues,
     chunks_with_exact_values,
     map_ranks,
 )
@@ -81,7 +81,7 @@ class Tally:
         )
 
 
-class SoakValues(ExactValues):
+class SoakValues(CaseValues):
     """The random inputs of a case in a soak, and the exact results of an iteration.
 
     A draw is a set of random inputs for all ranks. The draws are numbered from 0 to 15.

@@ -19,7 +19,7 @@ import numpy as np
 from busbw.collectives.base import DTYPES
 from busbw.model.case import Case
 from busbw.worker.backends.base import AllGather
-from busbw.worker.backends.values import Array, ExactValues
+from busbw.worker.backends.values import Array, CaseValues
 
 # Adds up the blocks of all ranks in a certain order.
 SumInOrder = Callable[[Sequence[Array]], Array]
@@ -87,7 +87,7 @@ class SummationOrderReader:
 
     """
 
-    values: ExactValues
+    values: CaseValues
 
     @staticmethod
     def applies_to(case: Case) -> bool:

@@ -28,7 +28,7 @@ from busbw.extensions.stragglers.worker import ChipTimes
 from busbw.frameworks import FRAMEWORKS
 from busbw.model.case import CaseSpec, GridError, GridOptions
 from busbw.model.launch import Failure, LaunchId, MeasurementPlan, Run
-from busbw.model.machine import Probe, ProcessGroup
+from busbw.model.machine import Probe, ProcessGroupSize
 from busbw.model.words import DeviceClass, payload_text, plural
 from busbw.stats.launches import launch_time_s
 
@@ -179,7 +179,7 @@ class GroupMeasurer:
         count = self.worker_spec.cluster.processes * len(host_indexes)
         worker_spec = replace(
             self.worker_spec,
-            cluster=ProcessGroup(processes=count),
+            cluster=ProcessGroupSize(processes=count),
             ranks=self.worker_spec.ranks and self.worker_spec.ranks * count,
         )
         launch = LaunchId(name=f"slow-{self.round_count}-{host_indexes[0]}")
@@ -261,7 +261,9 @@ def make_group_measurer(options: argparse.Namespace, transport: HostsTransport) 
     processes = options.processes or len(transport.names)
     device = options.device
     if device is None:
-        all_hosts = replace(worker_spec, cluster=ProcessGroup(processes=processes), ranks=processes)
+        all_hosts = replace(
+            worker_spec, cluster=ProcessGroupSize(processes=processes), ranks=processes
+        )
         probes = [probe(all_hosts, Executor(transport))]
         device = grid.choose_devices(
             device=None, ranks=None, probes=probes, named_frameworks=()
@@ -279,7 +281,7 @@ def make_group_measurer(options: argparse.Namespace, transport: HostsTransport) 
             worker_spec,
             device=device.value,
             ranks=options.ranks_per_process or (1 if device is DeviceClass.CPU else None),
-            cluster=ProcessGroup(processes=processes // len(transport.names)),
+            cluster=ProcessGroupSize(processes=processes // len(transport.names)),
         ),
         specs={
             f"{spec.collective.replace('_', '-')} {payload_text(spec.payload_bytes)}": spec

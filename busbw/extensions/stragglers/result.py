@@ -103,7 +103,9 @@ class SearchResult:
     def has_slow_component(self) -> bool:
         """Whether a host, link or chip is slow or unreachable, or connections of racks are slow.
 
-        A connection that racks share counts as slow only if a single pair of hosts is slow, too.
+        Pairs of hosts in different racks may be slow only because many pairs use a shared
+        connection, such as a switch, at once. Such a connection does not count as slow. It counts
+        if a pair that is measured alone is slow, too.
         """
         are_racks_near = all(racks.has_shared_connection for racks in self.racks.values())
         return bool(self.slow or self.unreachable) or not are_racks_near

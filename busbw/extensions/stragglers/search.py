@@ -106,7 +106,7 @@ class HostSearch:
             if not (test.is_confirmed or test.is_open)
         ]
         racks = {name: self._measure_single_pairs(name, far) for name, far in self._racks.items()}
-        fast = [] if slow else self._find_fast_links(fit_by_quantity, controls)
+        fast = [] if slow else self._test_fastest_links(fit_by_quantity, controls)
         unreachable = self.measurer.unreachable_hosts
         silent: list[HostGroup] = [(host,) for host in unreachable]
         silent += filter(unreachable.isdisjoint, self._failed_pairs)
@@ -270,7 +270,7 @@ class HostSearch:
                     )
         return tests, logs
 
-    def _find_fast_links(
+    def _test_fastest_links(
         self, fit_by_quantity: Mapping[str, ExcessFit], control_log_times: LogTimes
     ) -> list[MeasuredComponent]:
         """Test the fastest link of each quantity, and return the links that are far too fast.

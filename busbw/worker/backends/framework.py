@@ -40,7 +40,7 @@ from .base import (
     wrong_result,
 )
 from .out_of_memory import is_out_of_memory, out_of_memory_error
-from .values import ExactValues
+from .values import CaseValues
 
 
 class ChainProgram(Program):
@@ -57,7 +57,7 @@ class ChainProgram(Program):
 
     """
 
-    def __init__(self, case: Case, values: ExactValues) -> None:
+    def __init__(self, case: Case, values: CaseValues) -> None:
         self._case = case
         self.values = values
         self.first_calls = values.first_call_readers
@@ -84,7 +84,7 @@ class ChainProgram(Program):
         """Write a draw, a set of starting values, on every rank of this process, and wait.
 
         `draw_number` is the number of the draw. With a negative number, write the inputs of an
-        extension for a first call instead, as in `ExactValues.starting_values`.
+        extension for a first call instead, as in `CaseValues.starting_values`.
         """
         self.result = None
         self._write_draw(draw_number)
@@ -233,7 +233,7 @@ class FrameworkBackend(Backend):
         self,
         case: Case,
         injection: Injection | None = None,
-        values_type: type[ExactValues] = ExactValues,
+        values_type: type[CaseValues] = CaseValues,
     ) -> Iterator[ChainProgram]:
         """Compile and prove the program of `case`, and yield the program to a `with` block.
 
@@ -282,7 +282,7 @@ class FrameworkBackend(Backend):
 
     @abstractmethod
     def _make_program(
-        self, case: Case, injection: Injection | None, values_type: type[ExactValues]
+        self, case: Case, injection: Injection | None, values_type: type[CaseValues]
     ) -> ChainProgram:
         """Compile and prove the program of `case`, and return the program.
 

@@ -186,7 +186,7 @@ class Module:
     computations: Mapping[str, tuple[Instruction, ...]]
     entry: str
 
-    def loop_bodies(self) -> tuple[str, ...]:
+    def outer_loop_body_names(self) -> tuple[str, ...]:
         """Return the names of the computations that are bodies of loops, except inner loops.
 
         Only loops that run whenever the program runs are considered. An inner loop is a loop inside

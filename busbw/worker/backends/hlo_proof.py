@@ -171,7 +171,7 @@ def prove_loop(hlo_text: str, expected_loop: ExpectedLoop) -> ProvedLoop:
     """
     module = read_module(hlo_text)
     is_looped = expected_loop.case.clock is not Clock.DISPATCH
-    bodies = module.loop_bodies() if is_looped else (module.entry,)
+    bodies = module.outer_loop_body_names() if is_looped else (module.entry,)
     instructions = [line for name in bodies for line in module.unconditional_instructions(name)]
     collectives = [instruction for instruction in instructions if instruction.collective]
     _check_collective_count(module, collectives, expected_loop)

@@ -35,7 +35,7 @@ _MIN_PARALLEL_PAYLOAD_BYTES = 2**24
 
 
 @dataclass(frozen=True)
-class ExactValues:
+class CaseValues:
     """The starting values and the exact results of a case on every rank.
 
     A draw is a set of starting values for all ranks. Successive chains use successive draws, so
@@ -118,7 +118,7 @@ class ExactValues:
         a reader in its table FIRST_CALLS, by the name of the value. The class has these methods:
 
         - `applies_to(case)` returns whether the reader has inputs for a case.
-        - The constructor takes these ExactValues.
+        - The constructor takes these CaseValues.
         - `start(rank)` returns the inputs of a rank, of the shape (blocks, period).
         - `read(rank, result, iterations, all_gather)` returns the value. `rank` is the first rank
           of this process, `result` the rank's result of the call as a flat array, and `iterations`

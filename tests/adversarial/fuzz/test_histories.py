@@ -13,9 +13,9 @@ from busbw.cli.history import cases_tables
 from busbw.extensions.page.charts import Chart
 from busbw.extensions.page.history import (
     case_history_chart,
-    failed_or_changed_cases,
     heat_map,
     measured_cases,
+    untimed_or_changed_cases,
 )
 from busbw.history.files import HistoryLine, parse_line
 from busbw.history.levels import MachineHistory, build_machine_history
@@ -81,7 +81,7 @@ def test_any_valid_history_is_drawn_as_charts_and_tables(history: list[HistoryLi
     with bounded():
         machine = _read(history)
         _draw(heat_map(machine))
-        assert list(history_paragraphs(machine)) and len(failed_or_changed_cases(machine)) <= len(
+        assert list(history_paragraphs(machine)) and len(untimed_or_changed_cases(machine)) <= len(
             machine.cases
         )
         assert sum(len(table.rows) for table in cases_tables(machine)) == len(machine.cases)

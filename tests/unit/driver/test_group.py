@@ -19,7 +19,7 @@ from busbw.driver.group import Group, merge_replies
 from busbw.driver.local import LocalTransport, LocalWorker
 from busbw.driver.transport import EndMethod, Request, Worker, WorkerExit, WorkerSpec
 from busbw.model.launch import Failure, LaunchId, Run
-from busbw.model.machine import GroupMember, Probe, ProcessGroup
+from busbw.model.machine import GroupMember, Probe, ProcessGroupSize
 from busbw.model.words import FailureKind
 from tests.helpers import build
 from tests.helpers.workers import KEY, failure, measure, processes, state, wait_until, worker_spec
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.workers
 
 LONG_S = 60.0
 SHORT_S = 0.4
-CLUSTER = ProcessGroup(processes=4)
+CLUSTER = ProcessGroupSize(processes=4)
 LAUNCH = LaunchId.parse("1")
 REQUEST = measure(key=replace(KEY, processes=4))
 
@@ -48,7 +48,7 @@ class ByIndex(LocalTransport):
 
 
 @contextmanager
-def started(bundle: Bundle, cluster: ProcessGroup = CLUSTER, **events: str) -> Iterator[Group]:
+def started(bundle: Bundle, cluster: ProcessGroupSize = CLUSTER, **events: str) -> Iterator[Group]:
     """Start a group that is ready, kill it at the end; `events` happen in mid-case: worker2="kill".
 
     No process is left.
@@ -136,7 +136,7 @@ def test_the_failure_of_a_group_names_a_stopped_worker_and_not_a_worker_that_end
     assert "as a signal has stopped it" in ended.message
 
 
-PAIR = ProcessGroup(processes=2)
+PAIR = ProcessGroupSize(processes=2)
 PAIR_REQUEST = measure(key=replace(KEY, processes=2))
 
 

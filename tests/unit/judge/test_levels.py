@@ -15,9 +15,9 @@ from busbw.judge.levels import (
     LastingLoss,
     StoredTimes,
     collect_earlier_sessions,
+    ended_losses_text,
     find_lasting_losses,
     lasting_losses_text,
-    repaired_losses_text,
     unusual_accepted_sessions_text,
 )
 from busbw.judge.policy import POLICIES
@@ -290,8 +290,8 @@ def test_a_repaired_loss_is_named_only_in_the_first_session_after_the_repair() -
         and not judged.latest_losses[slow].loss
     )
     name = slow.name
-    assert repaired_losses_text(judged) == f"repaired: back at the level after 6 sessions: {name}"
-    assert repaired_losses_text(_judged(lost)[2]) == ""
+    assert ended_losses_text(judged) == f"repaired: back at the level after 6 sessions: {name}"
+    assert ended_losses_text(_judged(lost)[2]) == ""
 
 
 def test_a_loss_that_comes_and_goes_is_found_only_in_the_slow_sessions() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import busbw
-from busbw.model.machine import GroupMember, ProcessGroup, group_members
+from busbw.model.machine import GroupMember, ProcessGroupSize, group_members
 from busbw.model.words import DeviceClass
 from busbw.worker import __main__ as entry
 
@@ -49,7 +49,7 @@ def test_a_worker_whose_driver_ended_during_its_start_ends(
 
 def group(processes: int, devices: int) -> tuple[GroupMember, ...]:
     """Return the processes of a group that shares `devices` GPUs, or no GPU if it is 0."""
-    cluster = ProcessGroup(processes=processes, shared_devices=devices)
+    cluster = ProcessGroupSize(processes=processes, shared_devices=devices)
     return group_members(cluster, (f"127.0.0.1:{4000 + index}" for index in range(processes)))
 
 

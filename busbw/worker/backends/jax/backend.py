@@ -41,7 +41,7 @@ from ..framework import (
     usable_clocks,
 )
 from ..recordings import events_of_profile_data, timed_collectives
-from ..values import ExactValues
+from ..values import CaseValues
 from . import versions
 from .collective import REPLICATED
 from .injection import calibrate_delay, delay_injection
@@ -109,7 +109,7 @@ class JaxBackend(FrameworkBackend):
         return case.ranks * (inputs + outputs + temporary)
 
     def _make_program(
-        self, case: Case, injection: Injection | None, values_type: type[ExactValues]
+        self, case: Case, injection: Injection | None, values_type: type[CaseValues]
     ) -> JaxProgram:
         is_virtual = self.device is DeviceClass.CPU
         delay = delay_injection(case, injection)

@@ -32,7 +32,7 @@ from busbw.model.machine import axis_names
 from busbw.model.words import MIB, Clock, DeviceClass, Placement
 
 from ..base import unavailable
-from ..values import ExactValues
+from ..values import CaseValues
 from . import lowerings, versions
 from .injection import run_busy_loop
 
@@ -269,7 +269,7 @@ def lower_case_program(case: Case, mesh: Mesh, device: DeviceClass) -> tuple[Any
     of devices of the class `device`. Returns the program, a `jax.stages.Lowered`, and the number of
     collectives in each turn of its loop.
     """
-    max_exact = ExactValues(case, jnp.dtype(case.dtype)).max_exact_iterations()
+    max_exact = CaseValues(case, jnp.dtype(case.dtype)).max_exact_iterations()
     uncompiled = choose_uncompiled_program(
         case, case_axes(case, mesh), max_exact, device=device, is_virtual=False
     )

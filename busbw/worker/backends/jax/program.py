@@ -23,7 +23,7 @@ from .. import hlo, hlo_proof
 from ..base import wrong_world
 from ..framework import ChainProgram
 from ..recordings import end_by_begin_instruction_of
-from ..values import ExactValues, array_at
+from ..values import CaseValues, array_at
 from .collective import (
     REPLICATED,
     UncompiledProgram,
@@ -66,7 +66,7 @@ class JaxProgram(ChainProgram):
         *,
         is_virtual: bool,
         has_delay: bool = False,
-        values_type: type[ExactValues] = ExactValues,
+        values_type: type[CaseValues] = CaseValues,
     ) -> None:
         devices = set(mesh.devices.flat)
         if len(devices) != case.ranks:
@@ -85,7 +85,7 @@ class JaxProgram(ChainProgram):
         self._write_start = self._ranks_with_right_result = None
         if not is_virtual:
             self._write_start = _compile_start_program(case, mesh, uncompiled, values)
-        if not is_virtual and values_type is ExactValues:
+        if not is_virtual and values_type is CaseValues:
             self._ranks_with_right_result = _compile_device_check(case, mesh, values)
         self._peak_before_bytes = self._highest_peak_bytes()
         self._replicated = NamedSharding(mesh, REPLICATED)
@@ -205,7 +205,7 @@ class JaxProgram(ChainProgram):
 
 
 def _compile_start_program(
-    case: Case, mesh: Mesh, uncompiled: UncompiledProgram, values: ExactValues
+    case: Case, mesh: Mesh, uncompiled: UncompiledProgram, values: CaseValues
 ) -> Callable[..., tuple[jax.Array, ...]]:
     """Compile a program that writes starting values into buffers on accelerators.
 
@@ -245,7 +245,7 @@ def _compile_start_program(
 
 
 def _compile_device_check(
-    case: Case, mesh: Mesh, values: ExactValues
+    case: Case, mesh: Mesh, values: CaseValues
 ) -> Callable[[int, int, jax.Array], frozenset[int]]:
     """Compile a program by which accelerators compare their results with the exact `values`.
 

@@ -36,7 +36,7 @@ from ..recordings import (
     tensorflow_collective_runs,
     timed_collectives,
 )
-from ..values import ExactValues
+from ..values import CaseValues
 from .program import TensorflowProgram, make_strategy
 
 # The name of this back end's programs in protocols. It changes if the programs change.
@@ -132,7 +132,7 @@ class TensorflowBackend(FrameworkBackend):
         return int(buffers * case.ranks * case.payload_bytes)
 
     def _make_program(
-        self, case: Case, injection: Injection | None, values_type: type[ExactValues]
+        self, case: Case, injection: Injection | None, values_type: type[CaseValues]
     ) -> TensorflowProgram:
         if injection is not None and injection.share is not None:
             raise unavailable("TensorFlow's program cannot do a delay")

@@ -18,7 +18,7 @@ from busbw.model.words import Clock, Placement
 
 from ..base import wrong_world
 from ..framework import ChainProgram
-from ..values import ExactValues, array_at, repeat_period
+from ..values import CaseValues, array_at, repeat_period
 from . import proof
 
 
@@ -61,7 +61,7 @@ class TensorflowProgram(ChainProgram):
     _call: Any
 
     def __init__(
-        self, case: Case, strategy: Any, values_type: type[ExactValues] = ExactValues
+        self, case: Case, strategy: Any, values_type: type[CaseValues] = CaseValues
     ) -> None:
         replicas = int(strategy.num_replicas_in_sync)
         if replicas != case.ranks:

@@ -10,7 +10,7 @@ import pytest
 from busbw.extensions.compiled.judge import program_differences
 from busbw.extensions.compiled.mode import program_spec
 from busbw.extensions.compiled.worker import CompiledProgram, CompileSpec
-from busbw.extensions.program.worker_values import Difference
+from busbw.extensions.program.worker_values import ProgramDifference
 from busbw.model.case import convert_to
 from busbw.model.launch import Failure
 from busbw.model.words import FailureKind
@@ -231,7 +231,9 @@ def test_a_change_of_a_user_program_that_changes_no_collective_is_not_reported(
     assert _changes(every_program, SILENT[variant], variant) == []
 
 
-def _changes(programs: dict[str, CompiledProgram], before: str, after: str) -> list[Difference]:
+def _changes(
+    programs: dict[str, CompiledProgram], before: str, after: str
+) -> list[ProgramDifference]:
     changes = program_differences(programs[before], programs[after])
     return [change for change in changes if "memory" not in change.name]
 

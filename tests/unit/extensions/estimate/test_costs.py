@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from busbw.extensions.estimate.costs import (
     LinkLevel,
-    colocated_servers_cost,
-    dedicated_servers_cost,
+    colocated_parameter_servers_cost,
+    dedicated_parameter_servers_cost,
     naive_ring_cost,
     ring_cost,
 )
@@ -54,7 +54,7 @@ def test_the_bytes_of_an_estimated_naive_ring_equal_the_bytes_of_its_counted_mes
 
 
 def test_each_of_eight_colocated_servers_is_estimated_to_move_3_5_times_the_gradients() -> None:
-    cost = colocated_servers_cost(1.0, 8, 1, 8)
+    cost = colocated_parameter_servers_cost(1.0, 8, 1, 8)
     # Sent and received.
     assert 2 * cost.sent_bytes == pytest.approx(4 * 7 / 8)
 
@@ -84,10 +84,12 @@ def test_the_estimated_bytes_moved_by_colocated_parameter_servers_equal_counted_
 ) -> None:
     ranks = hosts * per_host
     assume(ranks >= 2 and servers <= ranks)
-    flows = colocated_servers_cost(float(servers), ranks, hosts, servers).flows
+    flows = colocated_parameter_servers_cost(float(servers), ranks, hosts, servers).flows
     moved = {level: flow.moved_bytes for level, flow in flows.items()}
     assert moved == pytest.approx({k: 2 * v for k, v in _pushed(ranks, hosts, servers).items()})
 
 
 def test_an_estimate_lets_the_workers_of_a_host_share_the_link_to_dedicated_servers() -> None:
-    assert dedicated_servers_cost(1.0, 8, 2, 8).flows[LinkLevel.INTER].moved_bytes == 2 * 4.0
+    assert (
+        dedicated_parameter_servers_cost(1.0, 8, 2, 8).flows[LinkLevel.INTER].moved_bytes == 2 * 4.0
+    )

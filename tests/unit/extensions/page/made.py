@@ -9,7 +9,7 @@ from typing import Any
 
 from busbw.extensions.compiled.results import CompiledResults
 from busbw.extensions.page.page import Chapter, make_chapters
-from busbw.extensions.program.worker_values import Difference
+from busbw.extensions.program.worker_values import ProgramDifference
 from busbw.history.files import HistoryLine
 from busbw.history.levels import MachineHistory, build_machine_history
 from busbw.model.field_types import moment_text
@@ -70,7 +70,7 @@ def regression() -> Results:
 
 def compiled() -> CompiledResults:
     """Return a compiled session with changes, two releases, and a topology without a compiler."""
-    difference = Difference(name="strategy", before="Ring", now="Tree", fails=True)
+    difference = ProgramDifference(name="strategy", before="Ring", now="Tree", fails=True)
     changed = {"outcome": Outcome.CHANGED, "text": "ring -> tree", "differences": (difference,)}
     lacking = {"outcome": Outcome.SKIPPED, "now": None, "text": "no XLA", "topology": "h100:8"}
     return made_compiled.session(

@@ -11,7 +11,7 @@ import pytest
 
 from busbw.extensions.soak import worker_signature as signature
 from busbw.extensions.soak.worker_signature import numbers_with_inexact_sums
-from busbw.worker.backends.values import Array, ExactValues
+from busbw.worker.backends.values import Array, CaseValues
 from tests.helpers import build
 
 PERIOD, COUNT = 16, 4096
@@ -138,7 +138,7 @@ def test_the_signature_is_any_order_for_two_ranks_and_another_order_for_unknown_
 
 def test_the_signature_of_several_processes_depends_on_the_result_of_each_process() -> None:
     case = build.case(dtype="float32")
-    reader = signature.SummationOrderReader(ExactValues(case, np.dtype("float32")))
+    reader = signature.SummationOrderReader(CaseValues(case, np.dtype("float32")))
     blocks = [reader.start(rank).reshape(-1) for rank in range(case.ranks)]
     results = [_added(blocks, added, 1) for added in (_in_turn, _doubling)]
 

@@ -18,11 +18,11 @@ from busbw.worker.backends import framework
 from busbw.worker.backends.base import MeasuringError, MemoryNeed, RecordingReader
 from busbw.worker.backends.framework import ChainProgram, FrameworkBackend
 from busbw.worker.backends.out_of_memory import is_out_of_memory, out_of_memory_error
-from busbw.worker.backends.values import ExactValues
+from busbw.worker.backends.values import CaseValues
 from tests.helpers import build
 
 
-class Three(ExactValues):
+class Three(CaseValues):
     """Values of three inputs, where the result must be the number of iterations after the input."""
 
     draw_count = 3
@@ -109,7 +109,7 @@ class Small(FrameworkBackend):
         return case.payload_bytes
 
     def _make_program(
-        self, case: Case, injection: Injection | None, values_type: type[ExactValues]
+        self, case: Case, injection: Injection | None, values_type: type[CaseValues]
     ) -> ChainProgram:
         backend = self
 

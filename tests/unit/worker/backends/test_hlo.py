@@ -47,9 +47,11 @@ def _ops(instructions: tuple[hlo.Instruction, ...], *ops: str) -> list[str]:
 def test_only_bodies_of_loops_that_the_entry_of_hlo_runs_count_as_loop_bodies() -> None:
     loop = "%w.1 = (s32[]) while(%t), condition=%c, body=%inner_body"
     module = hlo.read_module(programs.cpu(FIRST, SECOND, loop, computations=INNER_LOOP))
-    assert module.loop_bodies() == (BODY,)
-    assert hlo.read_module(programs.TPU_ALL_REDUCE).loop_bodies() == ("wide.region_0.0_spmd.sunk",)
-    assert hlo.read_module(programs.SINGLE).loop_bodies() == ()
+    assert module.outer_loop_body_names() == (BODY,)
+    assert hlo.read_module(programs.TPU_ALL_REDUCE).outer_loop_body_names() == (
+        "wide.region_0.0_spmd.sunk",
+    )
+    assert hlo.read_module(programs.SINGLE).outer_loop_body_names() == ()
 
 
 @pytest.mark.parametrize("turned_round", [False, True])
@@ -57,7 +59,7 @@ def test_the_instructions_of_a_loop_in_hlo_are_found_from_its_body_and_not_from_
     turned_round: bool,
 ) -> None:
     module = hlo.read_module(programs.cpu(FIRST, SECOND, turned_round=turned_round))
-    assert (module.entry, module.loop_bodies()) == ("main.0_spmd", (BODY,))
+    assert (module.entry, module.outer_loop_body_names()) == ("main.0_spmd", (BODY,))
     assert len(_ops(module.unconditional_instructions(BODY), "all-reduce")) == 2
     assert _ops(module.unconditional_instructions(module.entry), "all-reduce") == []
 

@@ -13,7 +13,7 @@ from busbw.model.case import Case
 from busbw.model.words import FailureKind
 from busbw.worker.backends import values as held
 from busbw.worker.backends.base import MeasuringError
-from busbw.worker.backends.values import ExactValues
+from busbw.worker.backends.values import CaseValues
 from tests.helpers import build
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -28,20 +28,20 @@ def _case(**changes: Any) -> Case:
     return build.case(payload_bytes=4 * COUNT, **changes)
 
 
-def _values(dtype: str = "float32", **changes: Any) -> ExactValues:
+def _values(dtype: str = "float32", **changes: Any) -> CaseValues:
     reduces = COLLECTIVES[changes.get("collective", "all_reduce")].reduce_ops
     case = _case(dtype=dtype, **{"reduce_op": "sum" if reduces else "none", **changes})
-    return ExactValues(case, np.dtype(dtype))
+    return CaseValues(case, np.dtype(dtype))
 
 
-def _right(values: ExactValues, rank: int, number: int = 0, rounds: int = 1) -> Array:
+def _right(values: CaseValues, rank: int, number: int = 0, rounds: int = 1) -> Array:
     """Return the complete right result of a rank."""
     blocks = values.exact_values_after(rank, number, rounds)
     length = COUNT // len(blocks)
     return np.concatenate([np.resize(block, length) for block in blocks])
 
 
-def _refused(values: ExactValues, rank: int, got: Array, number: int = 0, rounds: int = 1) -> str:
+def _refused(values: CaseValues, rank: int, got: Array, number: int = 0, rounds: int = 1) -> str:
     with pytest.raises(MeasuringError) as caught:
         values.check_result_of_rank(rank, number, rounds, got)
     assert caught.value.kind is FailureKind.WRONG_RESULT
@@ -73,7 +73,7 @@ def test_a_chain_of_sums_in_its_dtype_is_exact_up_to_its_longest_exact_length(
 
 def test_a_dtype_that_holds_no_exact_sum_over_the_ranks_is_refused() -> None:
     with pytest.raises(MeasuringError, match="bfloat16 holds no exact sum over 257 ranks") as e:
-        ExactValues(_case(dtype="bfloat16", ranks=257), np.float32).max_exact_iterations()
+        CaseValues(_case(dtype="bfloat16", ranks=257), np.float32).max_exact_iterations()
     assert e.value.kind is FailureKind.UNAVAILABLE
 
 

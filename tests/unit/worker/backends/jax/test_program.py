@@ -29,7 +29,7 @@ put(program, "_CHUNK_ELEMENTS", 64)
 NOT_ON_THE_HOST = """
 def check(self, rank, number, iterations, result):
     raise AssertionError(f"rank {rank} was looked at on the host")
-put(values.ExactValues, "check_result_of_rank", check)
+put(values.CaseValues, "check_result_of_rank", check)
 """
 
 OFF_BY_ONE_BIT = """
