@@ -297,7 +297,7 @@ class FakeSoakProgram(SoakProgram):
         """Do nothing, because a simulated program has no inputs."""
 
     def last_result_problem(self, draw_number: int) -> str:
-        flips = self.backend.case_changes(self.case).get("flips")
+        flips = self.backend.scripted_changes(self.case).get("flips")
         if flips and self.iterations % flips == 0:
             return wrong_element_text(rank=1, element=7, expected=6, actual=7)
         return ""

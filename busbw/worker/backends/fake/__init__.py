@@ -12,19 +12,20 @@ times are simulated: processes, pipes, deadlines and memory are real. The script
 - A collective takes `latency_s` plus the payload divided by `gb_per_s` (10^9 bytes per second), and
   a call costs `dispatch_s` more. On the device's clock a collective takes `device_slower` times as
   long, and the recording lacks the last `events_lost` collectives.
-- `cases` is a list of changes of cases, its lines. A line applies to the cases that have its
-  `payload_bytes`, `dtype` and `reduce_op`, in the rounds that `passes` lists. The first line that
-  applies is used. A case takes `slower` times as long.
-- `processes` has changes of the script for processes of a group, by index.
-- `hosts` has changes of the script for hosts. The variable BUSBW_FAKE_HOST names the host.
-- `releases` has changes of the script by installed package and its release.
+- `cases` is a list of entries that change cases. An entry applies to the cases that have the
+  `payload_bytes`, `dtype` and `reduce_op` of the entry, in the rounds that `passes` lists. For a
+  case the first entry that applies is used. With `slower` the case takes that many times as long.
+- `processes` maps the index of a process in its group to changes of the script for this process.
+- `hosts` maps the name of a host to changes of the script for this host. The variable
+  BUSBW_FAKE_HOST says on which host a process runs.
+- `releases` maps an installed package and its release to changes of the script.
 - `versions` are added to the versions of the probe, and `framework_path` is the probe's path.
-- `injected_more` is the ratio of the time that an injected delay takes to the requested time.
+- `injected_more` is the time that an injected delay takes, divided by the requested time.
 - `then` is the fault that a case causes in the worker: kill, segfault, exit, hang, hang_with_lock,
   reply_then_hang, out_of_memory, wrong_result, not_a_collective, other_dtype or unavailable.
   ``"probe": "exit"`` and ``"probe": "hang"`` are faults that the probe causes.
-- `extra`, of all cases or of a line in `cases`, maps names of extensions' values to values, such as
-  ``{"signature": "00000001 ring"}``.
+- `extra`, of the script or of an entry of `cases`, maps names of extra values to the values, such
+  as ``{"signature": "00000001 ring"}``.
 - `hlo` is a file with the HLO of a user's program, and `mesh` has the axes of this program.
 """
 
@@ -83,7 +84,9 @@ _RAISED_FAULTS = {
 def load(device: DeviceClass | None, ranks: int | None, member: GroupMember | None) -> Backend:
     """Read the script that describes the devices and times, and return the back end.
 
-    `busbw.worker.backends.load` explains the parameters.
+    `device` is the class of device to measure, None for any class. `ranks` is the number of ranks
+    of all processes together, None for the default. `member` is this process and its group, None
+    for a single process.
     """
     return FakeBackend(device, ranks, member)
 
@@ -96,9 +99,9 @@ class FakeBackend(Backend):
         script: The script, with the changes for this host, its packages and this process.
         elapsed_s: The present time of the simulated clock.
         call_s: The time that a call takes in addition to its collectives.
-        recorded_s: For each collective since the recording began, the time at which its call began
-            and the time that the collective took.
-        instruction: The name that recordings show for the collective of the prepared case.
+        recorded_s: A pair of times for each collective since the recording began: the time at which
+            the call of the collective began, and the time that the collective took.
+        instruction: The name that recordings show for the collective of the current case.
 
     """
 
@@ -175,9 +178,10 @@ class FakeBackend(Backend):
 
     @property
     def _device_count(self) -> int:
-        """The number of devices of all processes together.
+        """The number of devices of all processes together, as the script says.
 
-        The script has the number. If processes share a device, it is the number of processes.
+        If processes share a device, the number of processes is used instead, as if each process
+        had a device.
         """
         if self._is_shared:
             return self._processes
@@ -190,7 +194,7 @@ class FakeBackend(Backend):
 
     @contextlib.contextmanager
     def prepare_program(self, case: Case, injection: Injection | None = None) -> Iterator[Program]:
-        line = self.case_changes(case)
+        line = self.scripted_changes(case)
         cause_fault(line.get("then", ""))
         latency_s = float(self.script.get("latency_s", 1e-5))
         rate = float(self.script.get("gb_per_s", 10.0)) * 1e9
@@ -211,10 +215,10 @@ class FakeBackend(Backend):
         yield self._read_recording
 
     def _read_recording(self, _: Mapping[str, str]) -> list[TimedCollective]:
-        """Return the recorded collectives of each rank of this process.
+        """Return the collectives of each rank of this process since the recording began.
 
-        To simulate a profiler that loses events, the last events are left out, as many as
-        `events_lost` in the script says. The argument, the names of instructions, is not used.
+        The script can simulate a profiler that loses events: the last `events_lost` collectives
+        are left out. The argument, a mapping of instructions' names, is not used.
         """
         slower = float(self.script.get("device_slower", 1.0))
         events = self.recorded_s[: len(self.recorded_s) - self.script.get("events_lost", 0)]
@@ -228,10 +232,11 @@ class FakeBackend(Backend):
             for index, (begun_s, collective_s) in enumerate(events)
         ]
 
-    def case_changes(self, case: Case) -> dict[str, Any]:
-        """Return the changes that the script's list `cases` has for a case in this round.
+    def scripted_changes(self, case: Case) -> dict[str, Any]:
+        """Return the changes of a case in this round, such as ``{"slower": 3}``.
 
-        The dictionary is empty if no line of the list applies.
+        The result is the first entry of the script's list `cases` that applies to the case. It is
+        empty if no entry applies.
         """
         # Outside of rounds, the launch has the round number 0.
         launches = [word for word in sys.argv if word.startswith("--launch=")]
@@ -252,14 +257,15 @@ class FakeBackend(Backend):
 class FakeProgram(Program):
     """A simulated program without values, whose calls only move the clock of the back end.
 
-    The times of successive calls differ a little, so that samples differ. The series of times
-    begins again after a call of another length, so that samples do not depend on the warm-up.
+    The times of successive calls differ a little, as real times do. The series of times begins
+    again when the number of iterations changes, so that samples do not depend on earlier calls,
+    such as the warm-up.
 
     Args:
         backend: the back end, whose clock the program moves.
         case: the case.
-        collective_s: the time of a collective without a delay.
-        injected_s: the delay that is added to this time, 0 without an injected delay.
+        collective_s: the time of a collective without a delay, in seconds.
+        injected_s: the injected delay after each collective, in seconds; 0 for no delay.
 
     """
 
@@ -293,17 +299,18 @@ class FakeProgram(Program):
         backend.elapsed_s += backend.call_s + sum([collective_s] * iterations)
 
     def check_result(self, iterations: int) -> int:
-        """Compare nothing, and return an element for each rank."""
+        """Compare nothing, and return the number of ranks, as the number of compared elements."""
         return self._case.ranks
 
     def read_first_call_value(self, name: str, iterations: int, all_gather: AllGather) -> object:
         return self.first_calls[name]
 
 
-def _read_script(index: int) -> dict[str, Any]:
-    """Return the script from the environment, changed for this host, its packages and a process.
+def _read_script(process_index: int) -> dict[str, Any]:
+    """Return the script from the environment variable, with the changes that apply here.
 
-    `index` is the index of the process in its group.
+    Such changes are for this host, for the releases of installed packages, or for the process with
+    the index `process_index` in its group.
     """
     script: dict[str, Any] = json.loads(os.environ.get(SCRIPT_VARIABLE, "{}"))
     changes = script.get("hosts", {}).get(os.environ.get(HOST_VARIABLE, ""), {})
@@ -312,7 +319,7 @@ def _read_script(index: int) -> dict[str, Any]:
         from importlib.metadata import version
 
         changes |= releases.get(version(package), {})
-    return {**script, **changes, **script.get("processes", {}).get(str(index), {})}
+    return {**script, **changes, **script.get("processes", {}).get(str(process_index), {})}
 
 
 _FAULTS: Mapping[str, Callable[[], object]] = {
@@ -325,13 +332,15 @@ _FAULTS: Mapping[str, Callable[[], object]] = {
 }
 
 
-def cause_fault(event: str) -> None:
-    """Cause a fault that the script names, such as "kill"; do nothing for an empty text.
+def cause_fault(fault: str) -> None:
+    """Cause the fault with the name `fault`, such as ``kill``; do nothing if the name is empty.
 
-    Raises the MeasuringError of the fault, or KeyError for an unknown fault.
+    Some faults are errors of a measurement, such as ``out_of_memory``: for these the function
+    raises a MeasuringError. Other faults end or stop the process. Raises KeyError for an unknown
+    name.
     """
-    if event in _RAISED_FAULTS:
-        raise MeasuringError(*_RAISED_FAULTS[event])
-    if event:
-        print(f"the script says {event}", file=sys.stderr, flush=True)
-        _FAULTS[event]()
+    if fault in _RAISED_FAULTS:
+        raise MeasuringError(*_RAISED_FAULTS[fault])
+    if fault:
+        print(f"the script says {fault}", file=sys.stderr, flush=True)
+        _FAULTS[fault]()

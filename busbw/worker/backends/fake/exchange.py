@@ -16,15 +16,16 @@ from typing import Any
 from busbw.model.machine import GroupMember
 
 # Seconds to wait for the first process, and between attempts to connect to it.
-_JOIN_S, _RETRY_S = 60.0, 0.01
+_JOIN_TIMEOUT_S, _RETRY_INTERVAL_S = 60.0, 0.01
 # Errors of a connection to a process of another group, which has another key.
 _FOREIGN_GROUP_ERRORS = (multiprocessing.AuthenticationError, EOFError, ConnectionResetError)
 
 
 class FakeAllGather:
-    """An AllGather, which exchanges values between the processes of a group.
+    """An AllGather: a callable that exchanges values between the processes of a group.
 
-    Each process sends its values to the first process, which sends all values back.
+    Each process sends its values to the first process, which sends the values of all processes
+    back. `member` is this process and its group.
     """
 
     def __init__(self, member: GroupMember) -> None:
@@ -36,13 +37,13 @@ class FakeAllGather:
         # The first process has a connection to each other process, in the order of their indices.
         # Any other process has a single connection, to the first process.
         if member.index:
-            self._connections = [_connect_to_first(address, authkey, member.index)]
+            self._connections = [_connect_to_first_process(address, authkey, member.index)]
         else:
             self._connections = _accept_connections(address, authkey, member.process_count)
         self._index = member.index
 
     def __call__(self, values: Sequence[float]) -> list[list[float]]:
-        """Return the `values` of each process, in the order of the processes' indices."""
+        """Send `values`, and return the values of each process, in the order of their indices."""
         if self._index:
             (connection,) = self._connections
             _send(connection, list(values))
@@ -76,10 +77,10 @@ def _accept_connections(
     return [connections[index] for index in sorted(connections)]
 
 
-def _connect_to_first(address: tuple[str, int], authkey: bytes, index: int) -> Connection:
+def _connect_to_first_process(address: tuple[str, int], authkey: bytes, index: int) -> Connection:
     """Connect this process to the first process of its group, and return the connection.
 
-    If no connection can be made for `_JOIN_S` seconds, raise the last error.
+    If no connection can be made for `_JOIN_TIMEOUT_S` seconds, raise the last error.
 
     Args:
         address: the host and the port on which the first process listens.
@@ -88,14 +89,14 @@ def _connect_to_first(address: tuple[str, int], authkey: bytes, index: int) -> C
             that the first process knows the sender.
 
     """
-    end_s = time.monotonic() + _JOIN_S
+    end_s = time.monotonic() + _JOIN_TIMEOUT_S
     while True:
         try:
             connection = Client(address, authkey=authkey)
         except (ConnectionRefusedError, *_FOREIGN_GROUP_ERRORS):
             if time.monotonic() > end_s:
                 raise
-            time.sleep(_RETRY_S)
+            time.sleep(_RETRY_INTERVAL_S)
             continue
         _send(connection, index)
         return connection
@@ -107,7 +108,7 @@ def _send(connection: Connection, value: object) -> None:
 
 
 def _receive(connection: Connection) -> Any:
-    """Wait for the next value on a connection, and return the value, which was sent as JSON.
+    """Wait for the next value on a connection, which was sent as JSON, and return the value.
 
     Raises EOFError if the other process has ended.
     """
