@@ -73,7 +73,7 @@ def lower_program_of_case(case: Case, topology: Topology) -> LoweredProgram:
             text, 1, partial(_compile, user_program, devices), mesh_in_stablehlo(text)
         )
     mesh = make_mesh(case, devices)
-    program, step = collective.lower_case_program(case, mesh, topology.device)
+    program, step = collective.lower_accelerator_program(case, mesh, topology.device)
     return LoweredProgram(program.as_text(), step, partial(_compile, program, devices))
 
 

@@ -11,8 +11,10 @@ from ..base import Backend
 def load(device: DeviceClass | None, ranks: int | None, member: GroupMember | None) -> Backend:
     """Import JAX, open its devices, and return the back end.
 
-    `busbw.worker.backends.load` explains the parameters. Raises MeasuringError UNAVAILABLE if
-    JAX is too old, or if this process cannot join its group.
+    `device` is the class of device to measure, None for any class. `ranks` is the number of ranks
+    of all processes together, None for the default. `member` is this process and its group, None
+    for a single process. Raises MeasuringError UNAVAILABLE if JAX is too old, or if this
+    process cannot join its group.
     """
     from . import versions
 

@@ -44,7 +44,7 @@ from ..recordings import events_of_profile_data, timed_collectives
 from ..values import CaseValues
 from . import versions
 from .collective import REPLICATED
-from .injection import calibrate_delay, delay_injection
+from .injection import calibrate_delay, delay_or_none
 from .program import JaxProgram
 
 # The name of this back end's programs in protocols. It changes if the programs change.
@@ -96,7 +96,7 @@ class JaxBackend(FrameworkBackend):
         return replace(devices, shared=is_shared)
 
     def _needed_host_bytes(self, case: Case) -> int:
-        """Return the bytes that inputs, results and XLA's copies take on all ranks of `case`."""
+        """Return the bytes that all ranks of `case` need for inputs, results and XLA's copies."""
         collective = COLLECTIVES[case.collective]
         inputs = collective.input_bytes(case.payload_bytes, case.group_size)
         outputs = collective.output_bytes(case.payload_bytes, case.group_size)
@@ -112,7 +112,7 @@ class JaxBackend(FrameworkBackend):
         self, case: Case, injection: Injection | None, values_type: type[CaseValues]
     ) -> JaxProgram:
         is_virtual = self.device is DeviceClass.CPU
-        delay = delay_injection(case, injection)
+        delay = delay_or_none(case, injection)
         mesh = self.mesh(case)
         program = JaxProgram(
             case,
@@ -141,10 +141,10 @@ class JaxBackend(FrameworkBackend):
 
 
 def read_collectives(folder: Path, end_by_begin: Mapping[str, str]) -> list[TimedCollective]:
-    """Return the collectives in the recordings of JAX's profiler below `folder`.
+    """Return the collectives, with their times, in all recordings of JAX's profiler in `folder`.
 
     `end_by_begin` maps the name of the instruction that begins a collective to the name of the
-    instruction that ends the collective, as `Program.end_by_begin_instruction` does.
+    instruction that ends the collective (`Program.end_by_begin_instruction`).
     """
     events = [
         event
@@ -161,7 +161,10 @@ def describe_devices(
     processes: int | None = None,
     hosts: int | None = None,
 ) -> DeviceSet:
-    """Return a description of devices, with the programs, strategies and clocks for the devices.
+    """Return the DeviceSet that describes devices, and what busbw uses on these devices.
+
+    The description has the kind and the number of the devices, and the program, the strategies and
+    the clocks for these devices.
 
     Args:
         device: the class of the devices.
@@ -190,10 +193,10 @@ def describe_devices(
 
 
 def make_mesh(case: Case, devices: Sequence[Any]) -> Mesh:
-    """Return the mesh of JAX's devices on which `case` runs.
+    """Return the mesh of JAX's devices on which `case` runs, with a device for each rank.
 
-    `devices` are the available devices, of which the first are used. Raises MeasuringError
-    UNAVAILABLE if `case` has more ranks than `devices`, or if the processes or slices of the
+    The mesh has the first of the available `devices`. Raises MeasuringError UNAVAILABLE if there
+    are fewer `devices` than ranks, or if the processes or the slices (linked sets of TPUs) of the
     devices do not fit the mesh of the case.
     """
     if len(devices) < case.ranks:
@@ -209,11 +212,11 @@ def make_mesh(case: Case, devices: Sequence[Any]) -> Mesh:
 
 
 def _arrange_in_rows(devices: Sequence[Any], row_count: int) -> Any:
-    """Arrange devices in rows of equal length, so that no process and no slice is in two rows.
+    """Arrange devices in `row_count` rows of equal length.
 
-    A slice is a set of TPUs that are linked without the network of the hosts. `row_count` is
-    the number of rows, although a row may have several processes. Returns a numpy array with the
-    rows one after the other. Raises MeasuringError UNAVAILABLE if such rows are impossible.
+    A row has all devices of one process or more, so no process is in two rows. All devices of a row
+    are in the same slice, a set of TPUs with links of their own. Returns a flat numpy array of the
+    devices, one row after the other. Raises MeasuringError UNAVAILABLE if such rows are impossible.
     """
     processes = len({device.process_index for device in devices})
     order = sorted(
@@ -235,15 +238,17 @@ def _slice_index(device: Any) -> int:
 
 
 def jax_package_versions() -> dict[str, str]:
-    """Return the versions of the installed packages of JAX and its compilers, by package name."""
+    """Return the versions of the packages of JAX and its compilers, by the package's name."""
     cuda = [f"jax-cuda{major}-{part}" for major in (12, 13) for part in ("plugin", "pjrt")]
     return package_versions("jax", "jaxlib", "libtpu", *cuda)
 
 
 def _allocator_setting(device: DeviceClass) -> str:
-    """Return the word that protocols have for how memory of a class of device is allocated.
+    """Return how JAX allocates the memory of a class of device, as a word for protocols.
 
-    On accelerators, ``preallocated`` if JAX takes most memory at its start, otherwise ``grown``.
+    On accelerators the word is ``preallocated`` if JAX takes most memory at its start, and
+    ``grown`` if JAX takes memory when it is needed. On CPUs it is the word of
+    `cpu_allocator_setting`, such as ``malloc``.
     """
     if device is DeviceClass.CPU:
         return cpu_allocator_setting()
@@ -252,9 +257,10 @@ def _allocator_setting(device: DeviceClass) -> str:
 
 
 def _torus_extents(devices: Sequence[Any]) -> str:
-    """Return the numbers of TPUs along the axes of the torus of `devices`, such as ``2x4``.
+    """Return the number of TPUs along each axis of the torus that links `devices`.
 
-    All `devices` must be TPUs, which have coordinates. A third axis with a single TPU is left out.
+    The result is a text such as ``2x4``. All `devices` must be TPUs, which have coordinates in the
+    torus. A third axis with a single TPU is left out.
     """
     coordinates = [device.coords for device in devices]
     extents = [max(axis) - min(axis) + 1 for axis in zip(*coordinates)]
@@ -264,7 +270,7 @@ def _torus_extents(devices: Sequence[Any]) -> str:
 
 
 class JaxAllGather:
-    """A callable that exchanges words between all processes, by JAX's collectives.
+    """A callable that exchanges words between the processes of a group, by JAX's collectives.
 
     A word is an unsigned integer of 32 bits. Only the first device of each process takes part.
     `devices` are the devices of all processes.
@@ -279,7 +285,7 @@ class JaxAllGather:
         self._gather = jax.jit(lambda rows: rows, out_shardings=NamedSharding(mesh, REPLICATED))
 
     def __call__(self, words: Sequence[int]) -> list[list[int]]:
-        """Return the `words` of each process, in the order of the processes' indices."""
+        """Send `words`, and return the words of each process, in the order of their indices."""
         shape = (self._by_process.mesh.size, len(words))
         row = np.array([words], np.uint32)
         rows = jax.make_array_from_callback(shape, self._by_process, lambda index: row)

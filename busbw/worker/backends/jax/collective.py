@@ -55,9 +55,9 @@ class UncompiledProgram:
     """The function and the buffers from which the program of a case is compiled.
 
     Attributes:
-        function: The program on a rank, called as ``function(loop_counts, *buffers)``. It returns
-            ``(turns, *buffers)``, where ``turns`` is the number of turns of the loop that ran.
-            `run_chain` explains ``loop_counts``.
+        function: The function that runs on each rank, called as
+            ``function(loop_counts, *buffers)``. It returns ``(turns, *buffers)``, where ``turns``
+            is the number of turns of the loop that ran. `run_chain` explains ``loop_counts``.
         element_counts: The number of elements of each buffer on a rank.
         result_index: The index of the returned buffer that holds the result.
         iterations_per_turn: The number of collectives in the loop's body, 0 without a loop.
@@ -75,17 +75,17 @@ class UncompiledProgram:
     has_delay: bool = False
 
     def buffer_shapes(self, case: Case, mesh: Mesh) -> list[jax.ShapeDtypeStruct]:
-        """Return the shape, the dtype and the sharding of each buffer over all ranks of `mesh`."""
+        """Return the shape, dtype and sharding of each buffer, as an array over all ranks."""
         sharding = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
         return [
             jax.ShapeDtypeStruct((case.ranks * count,), jnp.dtype(case.dtype), sharding=sharding)
             for count in self.element_counts
         ]
 
-    def lower(self, case: Case, mesh: Mesh) -> Any:
-        """Return the program of `case`, lowered over `mesh` so that it can be compiled.
+    def lower(self, case: Case, mesh: Mesh) -> jax.stages.Lowered:
+        """Lower the program of `case` for all ranks of `mesh`, and return the lowered program.
 
-        The result is a `jax.stages.Lowered`.
+        The lowered program is XLA's input, and can be compiled.
         """
         scalar = jax.ShapeDtypeStruct((), np.int32, sharding=NamedSharding(mesh, REPLICATED))
         loop_counts = (scalar, scalar) if self.has_delay else scalar
@@ -104,12 +104,14 @@ def choose_uncompiled_program(
     is_virtual: bool,
     has_delay: bool = False,
 ) -> UncompiledProgram:
-    """Return the UncompiledProgram of a case: its function and its buffers.
+    """Return the function and the buffers of the program that measures a case.
+
+    They depend on the clock, the placement, the class of device and the payload.
 
     Args:
         case: the case.
         axes: the names of the axes of the mesh along which the collective runs.
-        max_exact_iterations: the largest number of chained iterations with exact values.
+        max_exact_iterations: the largest number of iterations in a chain whose values are exact.
         device: the class of device.
         is_virtual: whether the devices are parts of a CPU.
         has_delay: whether a busy loop, the injected delay, follows each collective.
@@ -151,16 +153,18 @@ def choose_uncompiled_program(
 
 
 def _run_once(operation: _Operation, turns: jax.Array, values: jax.Array) -> tuple[Any, ...]:
-    """Run a single collective without a loop; return `turns` unchanged, and the result."""
+    """Run `operation`, a collective, once on `values`; return (`turns` unchanged, result)."""
     return turns, operation(values)
 
 
 def _run_between_buffers(
     operation: _Operation, index_in_turn: int, first_buffer: Any, second_buffer: Any
 ) -> tuple[Any, ...]:
-    """Run a collective from the first buffer to the second or, if `index_in_turn` is odd, back.
+    """Run a collective from one of two buffers to the other, and return both buffers.
 
-    `index_in_turn` is the index of the collective in its turn of the loop. Returns both buffers.
+    `index_in_turn` is the index of the collective in its turn of the loop. If the index is even,
+    the input is in the first buffer, and the result goes to the second. If the index is odd, the
+    input is in the second buffer.
     """
     if index_in_turn % 2 == 0:
         return first_buffer, operation(first_buffer)
@@ -168,15 +172,15 @@ def _run_between_buffers(
 
 
 def _run_in_place(operation: _Operation, _: int, values: Any) -> tuple[Any, ...]:
-    """Run a collective, and return its result as the only buffer, in place of its input."""
+    """Run `operation`, a collective, on `values`; return a tuple of only the result."""
     return (operation(values),)
 
 
 def _run_out_of_place(operation: _Operation, _: int, values: Any, result: Any) -> tuple[Any, ...]:
-    """Run a collective, and return its input and its result.
+    """Run `operation`, a collective, on `values`; return (`values` unchanged, the new result).
 
-    `result` is the buffer of the previous result, and is not used. An optimization barrier keeps
-    XLA from moving the collective out of the loop.
+    `result` is the buffer of the previous result, whose values are not used. An optimization
+    barrier keeps XLA from moving the collective out of the loop.
     """
     buffers: tuple[Any, ...] = jax.lax.optimization_barrier((values, operation(values)))
     return buffers
@@ -194,14 +198,14 @@ def run_chain(
     Args:
         body: runs a collective, as ``body(index_in_turn, *buffers)``, and returns the buffers.
             ``index_in_turn`` is the index of the collective in its turn of the loop, from 0 on.
-        loop_counts: the number of turns. With `has_delay` a pair: the number of turns, and the
-            number of steps of the busy loop that follows each collective.
+        loop_counts: the number of turns of the loop. With `has_delay`, a pair: this number, and
+            the number of steps of the busy loop that follows each collective.
         buffers: the buffers with the starting values.
         iterations_per_turn: the number of collectives in each turn.
         has_delay: whether a busy loop follows each collective.
 
     Returns:
-        A tuple of the number of turns that ran, which the caller checks, and the buffers.
+        A tuple: first the number of turns that ran, then the buffers after the last collective.
 
     """
     turns, busy_steps = loop_counts if has_delay else (loop_counts, 0)
@@ -225,8 +229,10 @@ def lower_over_mesh(
     arguments: Sequence[Any],
     out_specs: Any,
     donated_indices: Sequence[int] = (),
-) -> Any:
-    """Return a program that runs a function on all ranks of a mesh, lowered but not compiled.
+) -> jax.stages.Lowered:
+    """Lower a function that runs on each rank of a mesh, and return the lowered program.
+
+    The lowered program is XLA's input, and can be compiled.
 
     Args:
         mesh: the mesh of devices, with a device for each rank.
@@ -235,9 +241,6 @@ def lower_over_mesh(
         out_specs: the PartitionSpec of each result: how the result is spread over the mesh.
         donated_indices: the indices of arguments whose memory the results may use.
 
-    Returns:
-        A `jax.stages.Lowered`, which can be compiled.
-
     """
     in_specs = jax.tree.map(lambda argument: argument.sharding.spec, tuple(arguments))
     mapped = versions.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs)
@@ -245,10 +248,10 @@ def lower_over_mesh(
 
 
 def put_on_devices(values: Any, sharding: Any) -> jax.Array:
-    """Put each rank's part of `values` on the rank's device, and return the array over all devices.
+    """Copy each rank's part of `values` to the device of the rank, and return the JAX array.
 
-    `values` is an array with the values of all ranks, and is equal in all processes. Each process
-    fills its own devices. `sharding` says which part of `values` a rank has.
+    `values` is a numpy array with the values of all ranks, and is equal in all processes. Each
+    process fills its own devices. The `sharding` says which part of `values` each device gets.
     """
     if sharding.is_fully_addressable:
         # In a single process `device_put` is faster.
@@ -257,20 +260,21 @@ def put_on_devices(values: Any, sharding: Any) -> jax.Array:
     return jax.make_array_from_callback(values.shape, sharding, lambda index: values[index])
 
 
-def case_axes(case: Case, mesh: Mesh) -> tuple[str, ...]:
+def collective_axes(case: Case, mesh: Mesh) -> tuple[str, ...]:
     """Return the names of the axes of `mesh` along which the collective of a case runs."""
     return axis_names(case.axes) if case.axes else tuple(mesh.axis_names)
 
 
-def lower_case_program(case: Case, mesh: Mesh, device: DeviceClass) -> tuple[Any, int]:
-    """Return the program of a case, lowered for accelerators that need not be attached.
+def lower_accelerator_program(
+    case: Case, mesh: Mesh, device: DeviceClass
+) -> tuple[jax.stages.Lowered, int]:
+    """Lower the program by which a case is measured on accelerators, which need not be attached.
 
-    The program is the same as the program that is measured on such accelerators. `mesh` is a mesh
-    of devices of the class `device`. Returns the program, a `jax.stages.Lowered`, and the number of
-    collectives in each turn of its loop.
+    `mesh` is a mesh of accelerators of the class `device`. Returns the lowered program, which can
+    be compiled, and the number of collectives in each turn of its loop.
     """
     max_exact = CaseValues(case, jnp.dtype(case.dtype)).max_exact_iterations()
     uncompiled = choose_uncompiled_program(
-        case, case_axes(case, mesh), max_exact, device=device, is_virtual=False
+        case, collective_axes(case, mesh), max_exact, device=device, is_virtual=False
     )
     return uncompiled.lower(case, mesh), max(1, uncompiled.iterations_per_turn)

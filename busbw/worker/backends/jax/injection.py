@@ -2,7 +2,7 @@
 
 The delay is a busy loop, whose result is a zero that the compiler cannot predict. The zero is added
 to the counter of the measured loop, so that XLA neither removes the busy loop nor moves it out of
-the measured loop. The number of its steps is an argument of the program.
+the measured loop. The number of steps of the busy loop is an argument of the program.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _MIN_CHAIN_S = 0.01
 def run_busy_loop(start: jax.Array, steps: Any) -> Any:
     """Run `steps` steps of a busy loop, and return a 0 that the compiler cannot predict.
 
-    The loop is Marsaglia's xorshift of random numbers, beginning with 2 x `start` + 1. The state of
-    an xorshift never becomes 0. The result is 1 if the last state is 0, and otherwise 0. So the
-    result is always 0, but the compiler does not know this, and must run the loop. `start` is any
-    integer. The result has the dtype of `start`.
+    The compiler must run the loop, because it does not know that the result is always 0. Each step
+    computes the next state of a generator of random numbers (Marsaglia's xorshift), whose first
+    state is 2 x `start` + 1. The result is 1 if the last state is 0, which never happens, and
+    otherwise 0. `start` is any integer, and the result has its dtype.
     """
 
     def run_step(_: Any, state: jax.Array) -> jax.Array:
@@ -48,10 +48,11 @@ def run_busy_loop(start: jax.Array, steps: Any) -> Any:
     return (jax.lax.fori_loop(0, steps, run_step, first) == 0).astype(start.dtype)
 
 
-def delay_injection(case: Case, injection: Injection | None) -> Injection | None:
-    """Return `injection` if it is a delay, and None if it is another loss or None.
+def delay_or_none(case: Case, injection: Injection | None) -> Injection | None:
+    """Return `injection` if it is a delay, otherwise None.
 
-    Raises MeasuringError UNAVAILABLE if the clock of the case does not time delays.
+    `injection` is the loss that the user requested for the case; None for no loss. Raises
+    MeasuringError UNAVAILABLE for a delay if the clock of the case does not time delays.
     """
     if injection is None or injection.share is None:
         return None
@@ -70,20 +71,22 @@ def calibrate_delay(
     *,
     ranks_per_core: float,
 ) -> None:
-    """Set the `delay_steps` of a program so that its busy loop takes about the requested delay.
+    """Set the number of steps of a program's busy loop, to take about as long as a requested delay.
 
-    The real delay is measured later, by `measure_injected_ratio`.
+    The function measures the time of a collective and of a step, and sets `program.delay_steps`.
+    How long the delay really takes is measured later.
 
     Args:
         program: the program, which is timed without the delay.
-        injection: the requested delay.
+        injection: the requested delay, as a share of the time of a collective.
         all_gather: exchanges times with the other processes of the group, so that all processes set
             the same number of steps.
-        ranks_per_core: the number of ranks that share a core of the CPU, and whose busy loops
-            therefore run one after the other. 1 on accelerators.
+        ranks_per_core: the number of ranks that share a core of the CPU. Their busy loops run one
+            after the other. 1 on accelerators.
 
     Raises:
-        MeasuringError: UNAVAILABLE if a chain takes no longer than an empty call.
+        MeasuringError: UNAVAILABLE if a chain takes no longer than an empty call, so that the time
+            of a collective is unknown.
 
     """
 
@@ -105,8 +108,9 @@ def calibrate_delay(
 
 
 def _time_call(program: JaxProgram, iterations: int, all_gather: AllGather) -> float:
-    """Call a program with `iterations`, and return the call's seconds in the slowest process.
+    """Time a call of a program, and return its seconds in the slowest process of the group.
 
+    The call runs a chain of `iterations` collectives, and begins in all processes together.
     `all_gather` exchanges the times of the processes.
     """
     program.initialize_values()
@@ -118,7 +122,7 @@ def _time_call(program: JaxProgram, iterations: int, all_gather: AllGather) -> f
 
 
 def _time_busy_step() -> float:
-    """Measure and return the seconds that a step of the busy loop takes on a single device."""
+    """Measure the time of a step of the busy loop on a device, and return the seconds."""
     compiled = jax.jit(run_busy_loop)
     start, steps = jnp.int32(0), jnp.int32(_CALIBRATING_STEPS)
     jax.block_until_ready(compiled(start, steps))

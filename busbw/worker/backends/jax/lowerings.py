@@ -19,7 +19,7 @@ from busbw.model.case import Case
 from . import versions
 
 # The width of a TPU's vector registers, in elements.
-_ROW = 128
+_ROW_ELEMENTS = 128
 
 
 def all_gather(case: Case, axes: tuple[str, ...], values: jax.Array) -> Any:
@@ -33,26 +33,27 @@ def all_gather(case: Case, axes: tuple[str, ...], values: jax.Array) -> Any:
 def all_reduce(case: Case, axes: tuple[str, ...], values: jax.Array) -> Any:
     """Return the sum, maximum or minimum of the values of all ranks along `axes`.
 
-    `case` says which of these reductions is used. The result has JAX's type for values that differ
-    between ranks (`jax.lax.pcast`), as the input has, although all these ranks have the same
-    result.
+    `case.reduce_op` says which of these reductions is used. All these ranks have the same result.
+    Nevertheless the result gets JAX's type for values that differ between ranks (`jax.lax.pcast`),
+    so that the result can be the next input.
     """
     reduce = {"sum": jax.lax.psum, "max": jax.lax.pmax, "min": jax.lax.pmin}[case.reduce_op]
     return versions.type_as_varying(reduce(values, axes), axes)
 
 
 def all_to_all(case: Case, axes: tuple[str, ...], values: jax.Array) -> Any:
-    """Return the blocks that the ranks along `axes` send to this rank, as a flat array.
+    """Exchange a block between each two ranks along `axes`; return the blocks that this rank gets.
 
-    The blocks are in the order of the ranks. `case` is not used.
+    The result is a flat array, with the blocks in the order of their senders. `case` is not used.
     """
     return jax.lax.all_to_all(values, axes, 0, 0, tiled=True)
 
 
 def permute(case: Case, axes: tuple[str, ...], values: jax.Array) -> Any:
-    """Return the values of the rank along `axes` that sends its values to this rank.
+    """Send `values` to another rank along `axes`, and return the values that this rank gets.
 
-    The collective of `case` defines the pairs of positions (source, target).
+    The collective of `case` says which rank sends to which rank, as pairs of positions (source,
+    target).
     """
     pairs = COLLECTIVES[case.collective].source_target_pairs(case.group_size)
     return jax.lax.ppermute(values, axes, pairs)
@@ -61,10 +62,9 @@ def permute(case: Case, axes: tuple[str, ...], values: jax.Array) -> Any:
 def reduce_scatter(case: Case, axes: tuple[str, ...], values: jax.Array) -> Any:
     """Return this rank's block of the sum of the values of all ranks along `axes`.
 
-    If the length of the block is a multiple of `_ROW` elements, the values are reshaped to rows of
-    this length first. For a flat array XLA for TPUs would compile an all-reduce and a slice
-    instead.
+    If a block is a whole number of rows of `_ROW_ELEMENTS` elements, `values` are first reshaped to
+    such rows. For a flat array XLA for TPUs would compile an all-reduce and a slice instead.
     """
-    has_whole_rows = values.size % (case.group_size * _ROW) == 0
-    rows = values.reshape(-1, _ROW) if has_whole_rows else values
+    has_whole_rows = values.size % (case.group_size * _ROW_ELEMENTS) == 0
+    rows = values.reshape(-1, _ROW_ELEMENTS) if has_whole_rows else values
     return jax.lax.psum_scatter(rows, axes, tiled=True).reshape(-1)

@@ -27,8 +27,8 @@ from ..values import CaseValues, array_at
 from .collective import (
     REPLICATED,
     UncompiledProgram,
-    case_axes,
     choose_uncompiled_program,
+    collective_axes,
     lower_over_mesh,
     put_on_devices,
 )
@@ -53,7 +53,7 @@ class JaxProgram(ChainProgram):
 
     Attributes:
         delay_steps: The number of steps of the busy loop that is the injected delay. The busy loop
-            runs only in calls that are made while the program `is_injecting`.
+            runs only in calls that are made while the attribute `is_injecting` is true.
 
     """
 
@@ -72,7 +72,7 @@ class JaxProgram(ChainProgram):
         if len(devices) != case.ranks:
             raise wrong_world(f"{len(devices)} devices take part, expected {case.ranks}")
         values = values_type(case, jnp.dtype(case.dtype))
-        max_exact, axes = values.max_exact_iterations(), case_axes(case, mesh)
+        max_exact, axes = values.max_exact_iterations(), collective_axes(case, mesh)
         device = DeviceClass(mesh.devices.flat[0].platform)
         uncompiled = choose_uncompiled_program(
             case, axes, max_exact, device=device, is_virtual=is_virtual, has_delay=has_delay
@@ -84,16 +84,16 @@ class JaxProgram(ChainProgram):
         self._shapes = uncompiled.buffer_shapes(case, mesh)
         self._write_start = self._ranks_with_right_result = None
         if not is_virtual:
-            self._write_start = _compile_start_program(case, mesh, uncompiled, values)
+            self._write_start = _compile_starting_values_writer(case, mesh, uncompiled, values)
         if not is_virtual and values_type is CaseValues:
-            self._ranks_with_right_result = _compile_device_check(case, mesh, values)
+            self._ranks_with_right_result = _compile_result_check(case, mesh, values)
         self._peak_before_bytes = self._highest_peak_bytes()
         self._replicated = NamedSharding(mesh, REPLICATED)
         begun_s = time.perf_counter()
         self._call = uncompiled.lower(case, mesh).compile()
         self.compile_s = time.perf_counter() - begun_s
         self.compiled_memory_bytes = _compiled_memory_bytes(self._call)
-        text = self._call.as_text()
+        text: Any = self._call.as_text()
         self.proof = hlo_proof.prove(
             text, hlo_proof.ExpectedLoop(case, self.iterations_per_turn, device, has_delay)
         )
@@ -103,24 +103,24 @@ class JaxProgram(ChainProgram):
         self.inputs = self.result = None
 
     def device_peak_bytes(self) -> int | None:
-        """Return the peak memory of the device of this process that used most, in bytes.
+        """Return the most memory that a device of this process used for this program, in bytes.
 
-        JAX cannot reset its peaks. So the result is None if the peak is from an earlier program, or
-        if JAX does not report memory.
+        Returns None if JAX does not report memory, or if an earlier program used as much memory:
+        JAX reports only the peak since its start.
         """
         peak_bytes = self._highest_peak_bytes()
         return peak_bytes if peak_bytes > self._peak_before_bytes else None
 
     def _highest_peak_bytes(self) -> int:
-        """Return the highest peak of memory of this process's devices since JAX began, in bytes.
+        """Return the most memory that a device of this process used since JAX's start, in bytes.
 
-        0 if JAX does not report memory.
+        Returns 0 if JAX does not report memory.
         """
         counts = [device.memory_stats() or {} for device in self._mesh.local_devices]
         return max(int(count.get("peak_bytes_in_use", 0)) for count in counts)
 
     def _write_draw(self, draw_number: int) -> None:
-        self.inputs = self.inputs or self._new_buffers()
+        self.inputs = self.inputs or self._make_zeroed_buffers()
         if self._write_start is not None:
             self.inputs = self._write_start(draw_number, *self.inputs)
         jax.block_until_ready(self.inputs)
@@ -135,11 +135,11 @@ class JaxProgram(ChainProgram):
                 },
             )
 
-    def _new_buffers(self) -> tuple[jax.Array, ...]:
-        """Return the buffers of the program over all its devices, filled with zeros.
+    def _make_zeroed_buffers(self) -> tuple[jax.Array, ...]:
+        """Make the buffers of the program, filled with zeros, and return them.
 
-        Small buffers are copied from the host, because a program that makes zeros on the devices
-        would have to be compiled.
+        Each buffer is a JAX array over all devices of the program. Small buffers are copied from
+        the host, because a program that makes zeros on the devices would have to be compiled.
         """
         if self._case.payload_bytes <= _FROM_HOST_BYTES:
             return tuple(
@@ -165,25 +165,26 @@ class JaxProgram(ChainProgram):
         return counted, buffers[self._uncompiled.result_index]
 
     def _shards_by_rank(self, values: jax.Array) -> dict[int, Any]:
-        """Return the part of `values` on each device of this process, by rank, in rising order.
+        """Return the part of `values` on each device of this process, by the device's rank.
 
-        Each part is a JAX array on a single device.
+        The ranks are in rising order. Each part is a JAX array on a single device.
         """
         ranks = {device: rank for rank, device in enumerate(self._mesh.devices.flat)}
         shards = [shard for shard in values.addressable_shards if shard.device in ranks]
         return dict(sorted((ranks[shard.device], shard.data) for shard in shards))
 
     def _replicate(self, number: int) -> Any:
-        """Return `number` as an integer of 32 bits that each device of the mesh has."""
+        """Copy `number` to each device of the mesh; return a JAX array, an integer of 32 bits."""
         return put_on_devices(np.array(number, np.int32), self._replicated)
 
     def _compare_results(self, draw_number: int, iterations: int) -> int:
-        """Compare the results on the ranks of this process with the exact results of the chain.
+        """Compare the result on each rank of this process with the exact result of the chain.
 
-        Accelerators compare their results themselves. Results that an accelerator finds wrong are
-        compared again on the host, which names the wrong element. The arguments and the result are
-        as in `ChainProgram`. Raises MeasuringError WRONG_RESULT if a result is wrong, or
-        WRONG_WORLD if a device of this process has no result.
+        The chain began with the draw with the number `draw_number`, and had `iterations`
+        collectives. Accelerators compare their results themselves. A result that an accelerator
+        finds wrong is compared again on the host, to name the wrong element. Returns the number of
+        compared elements. Raises MeasuringError WRONG_RESULT if a result is wrong, or WRONG_WORLD
+        if a device of this process has no result.
         """
         shards = self._shards_by_rank(self.result)
         count, check = len(self._mesh.local_devices), self._ranks_with_right_result
@@ -204,10 +205,12 @@ class JaxProgram(ChainProgram):
         }
 
 
-def _compile_start_program(
+def _compile_starting_values_writer(
     case: Case, mesh: Mesh, uncompiled: UncompiledProgram, values: CaseValues
 ) -> Callable[..., tuple[jax.Array, ...]]:
-    """Compile a program that writes starting values into buffers on accelerators.
+    """Compile a program that writes starting values into buffers, and return a function for it.
+
+    The program runs on accelerators.
 
     Args:
         case: the case.
@@ -216,8 +219,8 @@ def _compile_start_program(
         values: makes the starting values.
 
     Returns:
-        A function that is called as ``start(draw, *buffers)``, with the number of a draw. It
-        returns new buffers, of which the first has the starting values of this draw.
+        A function that is called as ``write(draw_number, *buffers)``, and returns the buffers. The
+        first returned buffer has the starting values of the draw with this number.
 
     """
     sharding = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
@@ -244,15 +247,15 @@ def _compile_start_program(
     return lambda number, *buffers: compiled(draws[number], *buffers)
 
 
-def _compile_device_check(
+def _compile_result_check(
     case: Case, mesh: Mesh, values: CaseValues
 ) -> Callable[[int, int, jax.Array], frozenset[int]]:
-    """Compile a program by which accelerators compare their results with the exact `values`.
+    """Compile a program by which accelerators compare their results; return a function for it.
 
-    Returns a function that is called as ``ranks_with_right_result(draw, iterations, result)``,
-    after a chain of ``iterations`` collectives that began with the draw with the number ``draw``.
-    The function returns the ranks of this process whose parts of ``result`` are right in every
-    element.
+    The function is called as ``ranks_with_right_result(draw, iterations, result)``, after a chain
+    of ``iterations`` collectives that began with the draw with the number ``draw``. It returns the
+    ranks of this process whose part of ``result`` is right in every element. `values` computes the
+    exact results.
     """
     sharding = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
 
@@ -281,9 +284,10 @@ def _compile_device_check(
 def _count_wrong_chunks(expected: jax.Array, values: jax.Array) -> jax.Array:
     """Return the number of chunks of a rank's buffer that contain a wrong element.
 
-    `expected` has the rank's exact values, of the shape (1, blocks, period), and `values` is the
-    flat buffer. The exact values are repeated for a single chunk at a time, so that they take
-    little memory. The result has the shape (1).
+    A chunk is a part of a block that is compared at once. The ends of all blocks, which are shorter
+    than a chunk, count as one chunk. `values` is the flat buffer. `expected` has the shape
+    (1, blocks, period), with the exact values that each block repeats. They are repeated for one
+    chunk at a time, to use little memory. The result has the shape (1).
     """
     _, blocks, period = expected.shape
     length = values.shape[0] // blocks
@@ -305,11 +309,11 @@ def _count_wrong_chunks(expected: jax.Array, values: jax.Array) -> jax.Array:
     return count.reshape(1)
 
 
-def _compiled_memory_bytes(compiled: Any) -> int | None:
-    """Return the bytes of memory that a rank's part of a compiled program needs.
+def _compiled_memory_bytes(compiled: jax.stages.Compiled) -> int | None:
+    """Return the bytes of memory that a compiled program needs on a rank.
 
-    The arguments and the results of the program are included. `compiled` is a
-    `jax.stages.Compiled`. Returns None if the compiler does not report the memory.
+    The arguments and the results of the program are included. Returns None if the compiler does not
+    report the memory.
     """
     stats = compiled.memory_analysis()
     if stats is None:

@@ -43,7 +43,7 @@ _OLDEST_VERSION_WITH_CACHE = "0.6.1"
 
 # Seconds to wait for the other processes of a group. The driver's own timeout is longer, so that
 # this error is the reported error.
-_JOIN_S = 120
+_JOIN_TIMEOUT_S = 120
 
 
 def check_framework_version() -> None:
@@ -52,10 +52,10 @@ def check_framework_version() -> None:
 
 
 def use_compilation_cache(folder: str) -> None:
-    """Have JAX store compiled programs in `folder`, for later processes of the session.
+    """Make JAX store compiled programs in `folder`, for later processes of the session.
 
     JAX then loads a program from the folder if the program, the compiler's options and the versions
-    are the same. Do nothing with a JAX older than `_OLDEST_VERSION_WITH_CACHE`.
+    are the same. If JAX is older than `_OLDEST_VERSION_WITH_CACHE`, the function does nothing.
     """
     if is_older(jax.__version__, _OLDEST_VERSION_WITH_CACHE):
         return
@@ -67,8 +67,8 @@ def use_compilation_cache(folder: str) -> None:
 def join_group(member: GroupMember, local_ranks: int | None) -> None:
     """Join this process to its group of processes, by `jax.distributed.initialize`.
 
-    Call this function before JAX opens its devices. Because the class of device is not known yet,
-    the GPUs of this process are chosen even if another class is measured.
+    Call this function before JAX opens its devices. The function also chooses the GPUs of this
+    process, even if no GPUs are measured, because the class of device is not known yet.
 
     Args:
         member: this process and its group.
@@ -97,7 +97,7 @@ def join_group(member: GroupMember, local_ranks: int | None) -> None:
             process_id=index,
             local_device_ids=gpus,
             cluster_detection_method="deactivate",
-            initialization_timeout=_JOIN_S,
+            initialization_timeout=_JOIN_TIMEOUT_S,
             # By default the first process listens on every network of its host.
             coordinator_bind_address=first if index == 0 else None,
         )
@@ -108,7 +108,7 @@ def join_group(member: GroupMember, local_ranks: int | None) -> None:
 
 
 def _bind_gloo(address: str) -> None:
-    """Have gloo listen on the host in `address`, such as ``node1`` in ``node1:5000``.
+    """Make gloo listen on the host in `address`, such as ``node1`` in ``node1:5000``.
 
     gloo is the library by which JAX connects processes on CPUs. By default gloo listens on the
     address of the host's name, which other hosts may not reach.
@@ -126,8 +126,8 @@ def _bind_gloo(address: str) -> None:
 def shard_map(function: Callable[..., Any], *, mesh: Any, in_specs: Any, out_specs: Any) -> Any:
     """Return a function that runs `function` on each rank of `mesh`.
 
-    This is `jax.shard_map`, or the experimental form of an old JAX. The old form cannot tell for
-    all operations which values are equal on all ranks, so its check is off.
+    This is `jax.shard_map`, or the experimental form of an old JAX. JAX checks which values are
+    equal on all ranks. In the old form this check is off, because it fails for some operations.
 
     Args:
         function: takes a rank's part of each argument, and returns the rank's part of each result.
@@ -157,9 +157,9 @@ def type_as_varying(values: Any, axes: tuple[str, ...]) -> Any:
 
 
 def has_readable_profiler() -> bool:
-    """Return whether the imported JAX can read recordings, and leave calls of Python out of them.
+    """Return whether the imported JAX has a profiler that busbw can use.
 
-    The recordings are those of JAX's profiler.
+    Such a JAX can read recordings of its profiler, and can record without calls of Python.
     """
     return hasattr(jax.profiler, "ProfileOptions") and hasattr(jax.profiler, "ProfileData")
 
@@ -168,9 +168,10 @@ def has_readable_profiler() -> bool:
 def run_profiler(folder: Path, device: DeviceClass | None) -> Iterator[None]:
     """Record the `with` block with JAX's profiler, into files in `folder`.
 
-    Calls of Python are not recorded. The profiler gets special settings for the class of device
-    `device`, unless the profiler refuses these settings. Raises MeasuringError UNAVAILABLE if the
-    profiler does not start. (JAX itself would raise no error, and record without the device.)
+    Calls of Python are not recorded. The profiler starts with special settings for the class of
+    device `device` or, if it refuses these settings, with its default settings. Raises
+    MeasuringError UNAVAILABLE if the profiler does not start. (JAX itself would raise no error, and
+    record without the device.)
     """
     errors = (jax.errors.JaxRuntimeError, RuntimeError, ValueError)
     try:
