@@ -24,8 +24,10 @@ _UNNEEDED_PACKAGES = ("jax", "jaxlib", "keras", "sklearn")
 def load(device: DeviceClass | None, ranks: int | None, member: GroupMember | None) -> Backend:
     """Import TensorFlow, open its devices, and return the back end.
 
-    `busbw.worker.backends.load` explains the parameters. Raises MeasuringError UNAVAILABLE if
-    TensorFlow is too old, or if this process cannot join its group.
+    `device` is the class of device to measure, None for any class. `ranks` is the number of ranks
+    of all processes together, None for the default. `member` is this process and its group, None
+    for a single process. Raises MeasuringError UNAVAILABLE if TensorFlow is too old, or if this
+    process cannot join its group.
     """
     with _hide_packages(_UNNEEDED_PACKAGES):
         import tensorflow as tf
@@ -37,9 +39,9 @@ def load(device: DeviceClass | None, ranks: int | None, member: GroupMember | No
 
 @contextlib.contextmanager
 def _hide_packages(names: tuple[str, ...]) -> Iterator[None]:
-    """Have imports of the packages in `names` fail inside the `with` block.
+    """Make imports of the packages in `names` fail inside the `with` block.
 
-    The packages then seem to be missing. Packages that are already imported stay available.
+    There the packages seem to be missing. Packages that are already imported stay available.
     """
     hidden = [name for name in names if name not in sys.modules]
     for name in hidden:

@@ -40,7 +40,7 @@ from ..values import CaseValues
 from .program import TensorflowProgram, make_strategy
 
 # The name of this back end's programs in protocols. It changes if the programs change.
-PROGRAM = "outer-loop2"
+PROGRAM_NAME = "outer-loop2"
 
 # The seconds to wait after a result, until TensorFlow's profiler has written the end of each event.
 _EVENT_END_WAIT_S = 0.5
@@ -106,7 +106,7 @@ class TensorflowBackend(FrameworkBackend):
             device_kind=_device_kind(device),
             ranks=group.num_replicas_in_sync if group else len(names),
             any_ranks=is_virtual,
-            program=PROGRAM,
+            program=PROGRAM_NAME,
             allocator=_allocator_setting(device),
             strategies={"default": strategies[0], **dict(zip(strategies, strategies))},
             clocks=usable_clocks(device, has_readable_profiler=True),
@@ -119,9 +119,10 @@ class TensorflowBackend(FrameworkBackend):
         """Return the bytes that buffers take on all ranks of `case` together at the peak.
 
         The formulas fit peaks that were measured for payloads from 16M to 1024M on 2, 4 and 8
-        ranks. A ring needs buffers for the input of the chain, the previous result and the next
-        result, less a part that is not allocated yet at the peak. Other algorithms need buffers for
-        the inputs, and for a few sums that all ranks share.
+        ranks. For a ring each rank needs three buffers of the size of the payload in place, and a
+        fourth buffer out of place. A small part of these buffers is not allocated yet at the peak.
+        For other strategies each rank needs a buffer for its input, and all ranks share a few
+        buffers for sums.
         """
         if case.strategy == "ring":
             has_input = case.placement == Placement.OUT_OF_PLACE.value
@@ -151,12 +152,12 @@ class TensorflowBackend(FrameworkBackend):
         finally:
             tf.profiler.experimental.stop()
 
-    def strategy_object(self, case: Case) -> Any:
-        """Return the `tf.distribute` strategy object of a case, which is made once in a process.
+    def strategy_object(self, case: Case) -> tf.distribute.Strategy:
+        """Return the `tf.distribute` strategy object that reduces by the strategy of a case.
 
-        The object is kept for later cases, because each new object makes further groups of devices
-        for its collectives, which TensorFlow never releases. Raises MeasuringError UNAVAILABLE if
-        the number of devices does not fit the case.
+        An object is made once in a process, and kept for later cases. Each object makes groups of
+        devices for its collectives, and TensorFlow never releases such groups. Raises
+        MeasuringError UNAVAILABLE if the number of devices does not fit the case.
         """
         if self._group_strategy is not None:
             return self._group_strategy
@@ -175,12 +176,13 @@ class TensorflowBackend(FrameworkBackend):
 
 
 def _read_collectives(folder: Path, end_by_begin_node: Mapping[str, str]) -> list[TimedCollective]:
-    """Return the collectives in the recordings of TensorFlow's profiler below `folder`.
+    """Return the collectives, with their times, in all recordings of the profiler in `folder`.
 
-    `end_by_begin_node` maps the name of each node of the graph that reduces to the same name, in
-    the order of the devices of this process. TensorFlow does not show the program of a TPU. For a
-    TPU the instructions are read from the recording, in which the name of an event is the
-    instruction's whole text.
+    The keys of `end_by_begin_node` are the names of the graph's nodes that run a reduction, in the
+    order of the devices of this process. Each name is mapped to itself, because a single node
+    begins and ends a reduction. For a TPU the instructions are read from the recording instead,
+    because TensorFlow does not show the compiled program of a TPU. There the name of an event is
+    the whole text of an instruction.
     """
     # Most sessions record nothing, and need no protobuf classes.
     from tensorflow.tsl.profiler.protobuf.xplane_pb2 import XSpace
@@ -204,13 +206,15 @@ def _read_collectives(folder: Path, end_by_begin_node: Mapping[str, str]) -> lis
 
 
 def _measures_gpus(device: DeviceClass | None) -> bool:
-    """Return whether GPUs are measured; if `device` is None, whether TensorFlow finds GPUs."""
+    """Return whether `device` is the GPU or, if `device` is None, whether TensorFlow finds GPUs."""
     return device is DeviceClass.GPU or (
         device is None and bool(tf.config.list_physical_devices("GPU"))
     )
 
 
-def _join_group(member: GroupMember, device: DeviceClass | None, local_ranks: int) -> Any:
+def _join_group(
+    member: GroupMember, device: DeviceClass | None, local_ranks: int
+) -> tf.distribute.Strategy:
     """Join this process to its group, and return a strategy over all processes of the group.
 
     Call this function before TensorFlow runs any operation.
@@ -256,28 +260,29 @@ def _join_group(member: GroupMember, device: DeviceClass | None, local_ranks: in
 
 
 class TensorflowAllGather:
-    """A callable that exchanges words between all processes, by TensorFlow's collectives.
+    """A callable that exchanges words between the processes of a group, by TensorFlow.
 
     A word is an unsigned integer of 32 bits. `strategy` is a `tf.distribute` strategy over all
     processes, and `local_ranks` the number of ranks in each process.
     """
 
-    def __init__(self, strategy: Any, local_ranks: int) -> None:
+    def __init__(self, strategy: tf.distribute.Strategy, local_ranks: int) -> None:
         self._strategy, self._local_ranks = strategy, local_ranks
         self._gather = tf.function(self._gather_rows, autograph=False, reduce_retracing=True)
 
     def __call__(self, words: Sequence[int]) -> list[list[int]]:
-        """Return the `words` of each process, in the order of the processes' indices."""
+        """Send `words`, and return the words of each process, in the order of their indices."""
         gathered = self._gather(tf.constant([words], tf.int64))
         local = self._strategy.experimental_local_results(gathered)
         rows: list[list[int]] = local[0].numpy().tolist()
         # All ranks of a process have sent the same row of words.
         return rows[:: self._local_ranks]
 
-    def _gather_rows(self, row: Any) -> Any:
-        """Return on each rank the rows of all ranks, one below the other.
+    def _gather_rows(self, row: tf.Tensor) -> Any:
+        """Exchange rows between all ranks, and return on each rank the rows of all ranks.
 
-        `row` is a tensor of the shape (1, words), with the words of this process.
+        `row` is a tensor of the shape (1, words), with the words of this process. Each rank sends
+        the row of its process. The result has a row for each rank.
         """
 
         def gather_on_replica() -> Any:
@@ -315,18 +320,19 @@ def _device_kind(device: DeviceClass) -> str:
 
 
 def _allocator_keeps_memory() -> bool:
-    """Return whether TensorFlow on the CPU never returns freed memory to the kernel.
+    """Return whether TensorFlow keeps freed memory of the host, and never gives it to the kernel.
 
-    That is so if TensorFlow uses the memory allocator of oneDNN.
+    TensorFlow keeps this memory if it uses the memory allocator of oneDNN.
     """
     return os.environ.get("TF_ENABLE_ONEDNN_OPTS") == "1" and platform.machine() == "x86_64"
 
 
 def _allocator_setting(device: DeviceClass) -> str:
-    """Return the text that protocols have for how memory of a class of device is allocated.
+    """Return how TensorFlow allocates the memory of a class of device, as a text for protocols.
 
-    On accelerators, ``preallocated`` if TensorFlow takes most memory at its start, otherwise
-    ``grown``.
+    On accelerators the text is ``preallocated`` if TensorFlow takes most memory at its start, and
+    ``grown`` if TensorFlow takes memory when it is needed. On CPUs it also says whether freed
+    memory is kept, such as ``malloc-kept`` or ``malloc-given-back``.
     """
     if device is DeviceClass.CPU:
         kept = "kept" if _allocator_keeps_memory() else "given-back"

@@ -22,13 +22,13 @@ from ..values import CaseValues, array_at, repeat_period
 from . import proof
 
 
-def make_strategy(name: str, devices: Sequence[str]) -> Any:
-    """Return a new MirroredStrategy of `tf.distribute`, or for ``tpu`` a new TPUStrategy.
+def make_strategy(name: str, devices: Sequence[str]) -> tf.distribute.Strategy:
+    """Make a `tf.distribute` strategy object that reduces by the strategy with the name `name`.
 
-    `name` is a strategy of busbw, such as ``nccl``, and selects how the MirroredStrategy reduces
-    (its `cross_device_ops`). By default TensorFlow reduces as in ``ring`` on CPUs, and as in
-    ``collective_nccl`` on GPUs. `devices` are TensorFlow's names of devices of this process. For
-    ``tpu`` `devices` is not used: the TPUStrategy has all TPUs.
+    For the name ``tpu``, make a TPUStrategy, which always has all TPUs. For other names, make a
+    MirroredStrategy on `devices`, TensorFlow's names of devices of this process. The names
+    ``nccl``, ``reduction_to_one_device`` and ``hierarchical_copy`` select how it reduces (the
+    `cross_device_ops`). Any other name, such as ``ring``, selects TensorFlow's default.
     """
     if name == "tpu":
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu="local")
@@ -46,8 +46,9 @@ def make_strategy(name: str, devices: Sequence[str]) -> Any:
 class TensorflowProgram(ChainProgram):
     """The traced program of a case in TensorFlow, on the replicas (the ranks) of a strategy.
 
-    The shortest chain has an iteration, because an empty call lacks a cost: an empty call does not
-    move its arguments to their devices, which takes as long as half an iteration (observed).
+    The cost of a call is measured by a call of one iteration, not by an empty call. An empty call
+    would be too short: it does not move its arguments to their devices, which takes as long as half
+    an iteration (observed).
 
     Args:
         case: the case.
@@ -61,7 +62,10 @@ class TensorflowProgram(ChainProgram):
     _call: Any
 
     def __init__(
-        self, case: Case, strategy: Any, values_type: type[CaseValues] = CaseValues
+        self,
+        case: Case,
+        strategy: tf.distribute.Strategy,
+        values_type: type[CaseValues] = CaseValues,
     ) -> None:
         replicas = int(strategy.num_replicas_in_sync)
         if replicas != case.ranks:
@@ -89,41 +93,42 @@ class TensorflowProgram(ChainProgram):
         executed = proof.record_executed_graphs(lambda: self.run(0))
         self.compile_s = time.perf_counter() - begun_s
         self.proof = proof.prove(case, executed, self._call.graph, local_ranks)
-        self.end_by_begin_instruction = proof.map_reducing_nodes(executed)
+        self.end_by_begin_instruction = proof.map_reductions_to_themselves(executed)
 
     def release_memory(self) -> None:
         self.inputs = self.result = self._call = None
 
     def device_peak_bytes(self) -> int | None:
-        """Return the peak memory of the GPU that used most since this program was made, in bytes.
+        """Return the most memory that a GPU used since this program was made, in bytes.
 
-        None on a CPU or a TPU.
+        Only GPUs of this process count. Returns None on a CPU or a TPU.
         """
         peaks = [tf.config.experimental.get_memory_info(name)["peak"] for name in self._gpus]
         return max(peaks, default=None)
 
     def _write_draw(self, draw_number: int) -> None:
-        """Write starting values into the present inputs or, on accelerators, into new inputs.
+        """Write starting values on every rank of this process, and wait until they are written.
 
-        `draw_number` is the number of the draw, a set of starting values.
+        The values go into the present inputs or, on accelerators, into new inputs. `draw_number` is
+        the number of the draw (the set of starting values).
         """
         if self.inputs is None or not self._is_on_host:
             self.inputs = None
-            self.inputs = self._put_on_devices(
+            self.inputs = self._make_on_devices(
                 lambda rank: self._starting_values(rank, draw_number)
             )
             return
         # A virtual device uses its memory only during a call, so the host may write to it now.
-        arrays = (value._numpy() for value in self._local_values(self.inputs))
+        arrays = (value._numpy() for value in self._local_tensors(self.inputs))
         buffers = (array_at(array.ctypes.data, array.size, array.dtype) for array in arrays)
         self.values.write_starting_values(
             draw_number, dict(enumerate(buffers, start=self._first_rank))
         )
 
     def _starting_values(self, rank: int, draw_number: int) -> Any:
-        """Return the starting values of a rank in a draw, as a flat tensor of the whole payload.
+        """Return the starting values of a rank as a flat tensor, which has the size of the payload.
 
-        `draw_number` is the number of the draw, a set of starting values.
+        `draw_number` is the number of the draw (the set of starting values).
         """
         count = self._case.payload_bytes // self._dtype.size
         (period,) = self.values.starting_values(rank, draw_number)
@@ -131,10 +136,11 @@ class TensorflowProgram(ChainProgram):
         values = tf.tile(stretch, [-(-count // stretch.shape[0])])
         return values if values.shape[0] == count else values[:count]
 
-    def _put_on_devices(self, make_values: Callable[[int], Any]) -> Any:
-        """Call `make_values` with each rank of this process, on the rank's device.
+    def _make_on_devices(self, make_values: Callable[[int], Any]) -> Any:
+        """Make the values of each rank of this process on the device of the rank.
 
-        Returns the values in the form of an argument of the program.
+        `make_values` takes the number of a rank, and returns its values. Returns the values of all
+        these ranks, in the form in which the program takes them as an argument.
         """
 
         def make_on_device(context: Any) -> Any:
@@ -143,49 +149,57 @@ class TensorflowProgram(ChainProgram):
                 return make_values(rank)
 
         values = self._strategy.experimental_distribute_values_from_function(make_on_device)
-        self._wait_for_values(values)
+        self._wait_for_tensors(values)
         # With a single replica the program returns a tensor, not a group of tensors. Its argument
         # must have the same type.
-        return values if len(self._devices) > 1 else self._local_values(values)[0]
+        return values if len(self._devices) > 1 else self._local_tensors(values)[0]
 
     def _run_and_count_turns(self, iterations: int) -> tuple[Any, Any]:
         """Call the program with the starting values, and wait for the result.
 
         Each call begins with the starting values. The previous result cannot be the input of the
         next call, because the result is on another device, for which TensorFlow would need another
-        graph. Returns the number of turns that the program's loop counted, and the result.
+        graph. `iterations` is the number of collectives in the call. Returns the number of turns
+        that the program's loop counted, and the result on all ranks.
         """
         counted, result = self._call(self.inputs, tf.constant(iterations))
-        self._wait_for_values(result)
+        self._wait_for_tensors(result)
         return counted, result
 
     def results_by_rank(self) -> dict[int, Any]:
         """Return the result of the last call on each rank of this process, by the rank's number.
 
-        On the CPU a result is a numpy array that shares the tensor's memory, otherwise a tensor.
+        On the CPU each result is a numpy array that shares the memory of TensorFlow's tensor. On
+        other devices each result is a tensor.
         """
         return {
             rank: value._numpy() if "CPU" in value.backing_device else value
-            for rank, value in enumerate(self._local_values(self.result), start=self._first_rank)
+            for rank, value in enumerate(self._local_tensors(self.result), start=self._first_rank)
         }
 
-    def _local_values(self, values: Any) -> list[Any]:
-        """Return the tensor of each rank of this process in `values`, an argument or a result."""
+    def _local_tensors(self, values: Any) -> list[Any]:
+        """Split `values` of the program into the tensors of the ranks of this process.
+
+        `values` is an argument or a result of the program.
+        """
         return list(self._strategy.experimental_local_results(values))
 
-    def _wait_for_values(self, values: Any) -> None:
-        """Wait until the values of each rank of this process are computed.
+    def _wait_for_tensors(self, values: Any) -> None:
+        """Wait until the tensors of all ranks of this process are computed.
 
-        On the CPU `_numpy` waits without copying. On other devices a single element is copied.
+        `values` is an argument or a result of the program, which has these tensors. On the CPU
+        `_numpy` waits without copying. On other devices a single element is copied.
         """
-        for value in self._local_values(values):
+        for value in self._local_tensors(values):
             if "CPU" in value.backing_device:
                 value._numpy()
             else:
                 value[:1].numpy()
 
 
-def _all_reduce_in_loop(case: Case, strategy: Any, values: Any, turns: Any) -> tuple[Any, Any]:
+def _all_reduce_in_loop(
+    case: Case, strategy: tf.distribute.Strategy, values: Any, turns: tf.Tensor
+) -> tuple[Any, Any]:
     """Run the all-reduce of a case on all ranks, `turns` times in a loop.
 
     The loop is around `strategy.run`, because TensorFlow allows no all-reduce in a loop inside the
@@ -198,7 +212,7 @@ def _all_reduce_in_loop(case: Case, strategy: Any, values: Any, turns: Any) -> t
         turns: the number of turns of the loop, a tensor.
 
     Returns:
-        The number of turns that ran, and the result on all ranks.
+        A pair: the number of turns that ran, and the result on all ranks.
 
     """
     in_place = case.placement == Placement.IN_PLACE.value
@@ -215,15 +229,19 @@ def _all_reduce_in_loop(case: Case, strategy: Any, values: Any, turns: Any) -> t
     return counted, result
 
 
-def _all_reduce_once(case: Case, strategy: Any, values: Any, turns: Any) -> tuple[Any, Any]:
-    """Run a single all-reduce without a loop; return (1, result), where 1 is the number of turns.
+def _all_reduce_once(
+    case: Case, strategy: tf.distribute.Strategy, values: Any, turns: tf.Tensor
+) -> tuple[Any, Any]:
+    """Run a single all-reduce on all ranks, without a loop.
 
-    The parameters are those of `_all_reduce_in_loop`. `case` and `turns` are not used.
+    Returns a pair: 1 as the number of turns, and the result on all ranks. `strategy` is the
+    `tf.distribute` strategy over the ranks, and `values` are the starting values of all ranks.
+    `case` and `turns` are not used.
     """
     return tf.constant(1), strategy.run(_all_reduce, args=(values,))
 
 
-def _all_reduce(values: Any) -> Any:
+def _all_reduce(values: tf.Tensor) -> tf.Tensor:
     """Return the sum of the `values` of all replicas. Each replica runs this function."""
     context = tf.distribute.get_replica_context()
     return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(values))

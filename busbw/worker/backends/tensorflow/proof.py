@@ -45,11 +45,11 @@ _REDUCING_OPS = {_COLLECTIVE, _ADDITION, _TPU, _NCCL, "CollectiveReduceV3"}
 _LOOP_PREFIX = "while/"
 
 
-def record_executed_graphs(first_call: Callable[[], None]) -> list[Any]:
+def record_executed_graphs(first_call: Callable[[], None]) -> list[tf.compat.v1.GraphDef]:
     """Call a program for the first time, and return the graphs that TensorFlow executed.
 
-    `first_call` is a function that makes the call. Each graph is a `GraphDef` of TensorFlow. The
-    list is empty if TensorFlow recorded no graph.
+    `first_call` is a function that makes the call. The list is empty if TensorFlow recorded no
+    graph.
     """
     from tensorflow.python.eager import context
 
@@ -64,8 +64,13 @@ def record_executed_graphs(first_call: Callable[[], None]) -> list[Any]:
         eager.disable_run_metadata()
 
 
-def prove(case: Case, executed_graphs: Sequence[Any], traced_graph: Any, local_ranks: int) -> Proof:
-    """Check that the program of a case runs the expected reduction, and return the proof.
+def prove(
+    case: Case,
+    executed_graphs: Sequence[tf.compat.v1.GraphDef],
+    traced_graph: tf.Graph,
+    local_ranks: int,
+) -> Proof:
+    """Check that the program of a case reduces by the strategy of the case, and return the proof.
 
     Args:
         case: the case.
@@ -75,8 +80,8 @@ def prove(case: Case, executed_graphs: Sequence[Any], traced_graph: Any, local_r
         local_ranks: the number of ranks in this process.
 
     Raises:
-        MeasuringError: NOT_A_COLLECTIVE if the graphs do not have the expected reductions, and
-            WRONG_WORLD if the reductions are on a wrong number of devices.
+        MeasuringError: NOT_A_COLLECTIVE if the graphs do not have the reductions of the strategy,
+            and WRONG_WORLD if the reductions are on a wrong number of devices.
 
     """
     is_traced_only = case.strategy == "tpu" or not executed_graphs
@@ -99,12 +104,13 @@ def prove(case: Case, executed_graphs: Sequence[Any], traced_graph: Any, local_r
     )
 
 
-def map_reducing_nodes(executed_graphs: Sequence[Any]) -> dict[str, str]:
-    """Return the names of the nodes that reduce, in the form of `Program.end_by_begin_instruction`.
+def map_reductions_to_themselves(
+    executed_graphs: Sequence[tf.compat.v1.GraphDef],
+) -> dict[str, str]:
+    """Map the name of each node that reduces to itself, in the order of the nodes' devices.
 
-    That form maps the instruction that begins a collective to the instruction that ends the
-    collective. In TensorFlow a single node begins and ends a collective, so each name is mapped to
-    itself. The nodes are in the order of their devices.
+    The result is for `Program.end_by_begin_instruction`, which maps the instruction that begins a
+    collective to the instruction that ends it. In TensorFlow a single node does both.
     """
     _, nodes = _nodes_and_reductions(executed_graphs)
     # Device 2 comes before device 10 because its name is shorter.
@@ -113,11 +119,11 @@ def map_reducing_nodes(executed_graphs: Sequence[Any]) -> dict[str, str]:
 
 
 def _check_operations(case: Case, reductions: Sequence[Any], local_ranks: int) -> None:
-    """Raise MeasuringError NOT_A_COLLECTIVE if the nodes that reduce are not as expected.
+    """Raise MeasuringError NOT_A_COLLECTIVE if `reductions` do not fit the strategy of a case.
 
-    The operation, the number of nodes, the attribute `communication_hint` and the size of an
-    element must be right. `reductions` are the nodes that reduce, and `local_ranks` is the number
-    of ranks in this process.
+    `reductions` are the nodes of the graphs that reduce. Their operation, their number, their
+    attribute `communication_hint` and the size of their elements must be right. `local_ranks` is
+    the number of ranks in this process.
     """
     operation, expected_hint = _EXPECTED_REDUCTIONS[case.strategy]
     kinds = dict(Counter(node.op for node in reductions))
@@ -134,11 +140,11 @@ def _check_operations(case: Case, reductions: Sequence[Any], local_ranks: int) -
     )
 
 
-def _check_payload_bytes(case: Case, traced_graph: Any) -> None:
+def _check_payload_bytes(case: Case, traced_graph: tf.Graph) -> None:
     """Raise MeasuringError NOT_A_COLLECTIVE if a reduction does not have the size of the payload.
 
-    The sizes are read from the traced graph. The executed graphs have the same sizes, because
-    TensorFlow's optimizations change no shape.
+    The sizes are read from `traced_graph`, the graph before TensorFlow's optimizations. The graphs
+    that TensorFlow executes have the same sizes, because the optimizations change no shape.
     """
     _, reductions = _nodes_and_reductions([traced_graph.as_graph_def(add_shapes=True)])
     for node in reductions:
@@ -159,6 +165,8 @@ def _check_device_and_rank_counts(
     case: Case, reductions: Sequence[Any], nodes: Sequence[Any], local_ranks: int
 ) -> None:
     """Raise MeasuringError if the number of devices, or of ranks in a group, is wrong.
+
+    The numbers are checked only for strategies whose graphs have a reduction on each rank.
 
     Args:
         case: the case.
@@ -190,8 +198,13 @@ def _check_device_and_rank_counts(
             raise not_a_collective(f"{node.name} is over {ranks} ranks, expected {case.ranks}")
 
 
-def _nodes_and_reductions(graphs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Return all nodes of the graphs and of their functions, and second the nodes that reduce."""
+def _nodes_and_reductions(
+    graphs: Sequence[tf.compat.v1.GraphDef],
+) -> tuple[list[Any], list[Any]]:
+    """Return two lists: all nodes of the graphs, and those of the nodes that reduce.
+
+    The nodes of functions that the graphs define are included.
+    """
     nodes = []
     for graph in graphs:
         nodes += graph.node

@@ -75,16 +75,16 @@ SABOTAGES = {
             import tensorflow as tf
             right = program.TensorflowProgram.check_result
             def check(self, iterations):
-                found = self._local_values(self.result)
+                found = self._local_tensors(self.result)
                 with tf.device(found[2].backing_device):
                     wrong = found[2].numpy().copy()
                     wrong[700] *= 1 + 2**-23
                     found[2] = tf.constant(wrong)
-                self._local_values = lambda values: found
+                self._local_tensors = lambda values: found
                 try:
                     return right(self, iterations)
                 finally:
-                    del self._local_values
+                    del self._local_tensors
             put(program.TensorflowProgram, "check_result", check)
             """,
     ),
