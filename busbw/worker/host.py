@@ -96,7 +96,8 @@ def cpu_quota_flags(root: Path = Path("/")) -> dict[str, str]:
     """Return the smallest CPU quota of this process, such as ``{CPU_QUOTA: "1.5 CPU"}``.
 
     The dictionary is empty without a quota. It has the form of flags, so that results list the
-    quota beside the environment variables. `root` is the root of the file system, another folder in tests.
+    quota beside the environment variables. `root` is the root of the file system, another folder in
+    tests.
     """
     cpus = [time_us / period_us for time_us, period_us in cpu_quotas(root).values()]
     return {CPU_QUOTA: f"{min(cpus):.4g} CPU"} if cpus else {}
