@@ -15,7 +15,7 @@ from typing import TypeVar
 from busbw.collectives import COLLECTIVES
 from busbw.collectives.base import DTYPES
 from busbw.frameworks import FRAMEWORKS
-from busbw.model.case import Case, CaseSpec, GridError, GridOptions, convert_to
+from busbw.model.case import Case, CaseSpec, GridError, GridOptions, dataclass_from
 from busbw.model.machine import (
     DeviceSet,
     EnvironmentKey,
@@ -101,7 +101,7 @@ def _case_specs_of_framework(framework: str, options: GridOptions) -> Iterator[C
             _select_supported_names(collective, "placement", requested, placements),
             options.payloads,
         ):
-            yield convert_to(
+            yield dataclass_from(
                 CaseSpec,
                 options,
                 framework=framework,
@@ -290,7 +290,7 @@ def resolve_case_without_hosts(
         check_equal_blocks(replace(spec, mesh=key.mesh), key.ranks)
     else:
         strategy, clock, program = spec.strategy, devices.clocks[0], "as-written"
-    case = convert_to(
+    case = dataclass_from(
         Case,
         spec,
         strategy=strategy,

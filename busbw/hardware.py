@@ -30,7 +30,7 @@ from typing import Literal
 from busbw.collectives import COLLECTIVES
 from busbw.model.case import Case
 from busbw.model.machine import EnvironmentKey, mesh_shape
-from busbw.model.verdict import Ceiling
+from busbw.model.verdict import BandwidthCeiling
 from busbw.model.words import MIB, bandwidth_text
 
 
@@ -109,7 +109,7 @@ _MORE_THAN_CACHES_BYTES = 256 * MIB
 
 def ceiling_of(
     key: EnvironmentKey, case: Case, algorithm: Mapping[str, str] | None = None
-) -> Ceiling | None:
+) -> BandwidthCeiling | None:
     """Return the ceiling of a case: the busbw that the links and the memory of the chips allow.
 
     Returns None if no stated bandwidth is trusted, for a collective along a part of the axes, for
@@ -134,7 +134,7 @@ def ceiling_of(
     return _limit_by_memory(ceiling, chip, case) if ceiling is not None else None
 
 
-def ceiling_of_all_links(key: EnvironmentKey, case: Case) -> Ceiling | None:
+def ceiling_of_all_links(key: EnvironmentKey, case: Case) -> BandwidthCeiling | None:
     """Return a generous ceiling of a case: the busbw if all links of all chips were used at once.
 
     The ceiling holds for any shape of slice. It is doubled if the stated bandwidth is not trusted,
@@ -149,7 +149,7 @@ def ceiling_of_all_links(key: EnvironmentKey, case: Case) -> Ceiling | None:
     is_doubled = chip.confidence != "high" or (key.hosts > 1 and not is_torus)
     factor = (case.group_size - 1) / case.group_size * (chips / (chips - 1) if is_torus else 2)
     most_bytes_per_s = factor * chip.link_bytes_per_s * (2 if is_doubled else 1)
-    return Ceiling(
+    return BandwidthCeiling(
         bytes_per_s=most_bytes_per_s,
         most_bytes_per_s=most_bytes_per_s,
         text=f"all {chip.links} links of {bandwidth_text(chip.link_bytes_per_s / chip.links)} "
@@ -159,7 +159,9 @@ def ceiling_of_all_links(key: EnvironmentKey, case: Case) -> Ceiling | None:
     )
 
 
-def _torus_ceiling(chip: Chip, key: EnvironmentKey, algorithm: Mapping[str, str]) -> Ceiling | None:
+def _torus_ceiling(
+    chip: Chip, key: EnvironmentKey, algorithm: Mapping[str, str]
+) -> BandwidthCeiling | None:
     """Return the ceiling of the links of a TPU slice with the shape `key.mesh`.
 
     Returns None without a mesh, if the mesh does not have a place for each chip, and for a slice of
@@ -180,7 +182,7 @@ def _torus_ceiling(chip: Chip, key: EnvironmentKey, algorithm: Mapping[str, str]
         f"{bandwidth_text(bytes_per_s_of_link)} in use"
     )
     chosen = f", {colors} colors" if links_of_algorithm < used_links else ""
-    return Ceiling(
+    return BandwidthCeiling(
         bytes_per_s=factor * links_of_algorithm * bytes_per_s_of_link,
         most_bytes_per_s=factor * used_links * bytes_per_s_of_link,
         text=f"links: {mean}{chosen}",
@@ -188,13 +190,13 @@ def _torus_ceiling(chip: Chip, key: EnvironmentKey, algorithm: Mapping[str, str]
     )
 
 
-def _switch_ceiling(chip: Chip, key: EnvironmentKey, case: Case) -> Ceiling | None:
+def _switch_ceiling(chip: Chip, key: EnvironmentKey, case: Case) -> BandwidthCeiling | None:
     """Return the ceiling of GPUs that a switch connects; None for GPUs on several hosts."""
     if key.hosts > 1:
         return None
     in_switch = chip.can_reduce_in_switch and COLLECTIVES[case.collective].can_add_in_switch
     with_switch = 2 * (key.ranks - 1) / key.ranks * chip.link_bytes_per_s
-    return Ceiling(
+    return BandwidthCeiling(
         bytes_per_s=chip.link_bytes_per_s,
         most_bytes_per_s=max(chip.link_bytes_per_s, with_switch if in_switch else 0.0),
         text=f"links: {chip.links} of {bandwidth_text(chip.link_bytes_per_s / chip.links)}",
@@ -221,7 +223,7 @@ def count_directed_links(mesh: str) -> int:
     )
 
 
-def _limit_by_memory(ceiling: Ceiling, chip: Chip, case: Case) -> Ceiling:
+def _limit_by_memory(ceiling: BandwidthCeiling, chip: Chip, case: Case) -> BandwidthCeiling:
     """Return the lower ceiling: `ceiling`, or the ceiling of the chip's main memory.
 
     For payloads that fit into caches, `ceiling` is returned.

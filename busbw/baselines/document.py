@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from busbw import extensions, storage, wire
-from busbw.model.case import Case, convert_to
+from busbw.model.case import Case, dataclass_from
 from busbw.model.field_types import (
     AtLeast1,
     Date,
@@ -218,7 +218,7 @@ def read_baselines(path: Path) -> BaselineFile:
             _baseline_of_line(stored, f"entries[{index}]", line, case)
             for index, (line, case) in enumerate(zip(stored.entries, cases))
         )
-    return convert_to(BaselineFile, stored, baselines=baselines)
+    return dataclass_from(BaselineFile, stored, baselines=baselines)
 
 
 def read_stored_file(
@@ -235,7 +235,7 @@ def read_stored_file(
     cases: dict[object, Case] = {}
     for index, line in enumerate(stored.entries):
         location = f"{path}: document.entries[{index}]"
-        case = convert_to(
+        case = dataclass_from(
             Case,
             line,
             stored,
@@ -287,8 +287,10 @@ def _baseline_of_line(
         if name not in stored_file.sessions:
             raise ValueError(f"{location}: the session {name[:60]!r} is none of document.sessions")
         same = {"moment": name[:20], "extra": extra}
-        records.append(convert_to(Record, stored_file.sessions[name], times_us=times_us, **same))
-    return convert_to(Baseline, line, case=case, records=tuple(records))
+        records.append(
+            dataclass_from(Record, stored_file.sessions[name], times_us=times_us, **same)
+        )
+    return dataclass_from(Baseline, line, case=case, records=tuple(records))
 
 
 def baselines_text(file: BaselineFile) -> str:
@@ -297,7 +299,9 @@ def baselines_text(file: BaselineFile) -> str:
     baselines = sorted(file.baselines, key=lambda baseline: baseline.line_id)
     entries = tuple(_make_line_and_add_sessions(baseline, sessions) for baseline in baselines)
     ordered = dict(sorted(sessions.items()))
-    return stored_file_text(convert_to(StoredBaselineFile, file, sessions=ordered, entries=entries))
+    return stored_file_text(
+        dataclass_from(StoredBaselineFile, file, sessions=ordered, entries=entries)
+    )
 
 
 def _make_line_and_add_sessions(
@@ -311,12 +315,12 @@ def _make_line_and_add_sessions(
     """
     times_us: dict[str, tuple[float, ...]] = {}
     for record in baseline.records:
-        shared = convert_to(Stack, record)
+        shared = dataclass_from(Stack, record)
         names = (record.moment, *(f"{record.moment}-{number}" for number in range(2, 10)))
         name = next(n for n in names if n not in times_us and sessions.get(n, shared) == shared)
         sessions[name] = shared
         times_us[name] = record.times_us
-    return convert_to(
+    return dataclass_from(
         StoredBaselineLine,
         baseline,
         baseline.case,

@@ -16,10 +16,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from busbw.model.case import Case, convert_to
+from busbw.model.case import Case, dataclass_from
 from busbw.model.launch import Measurement
 from busbw.model.machine import EnvironmentKey
-from busbw.model.stored import MAX_BASELINE_SESSIONS, MAX_KEPT_UPDATES, Baseline, Record, round_us
+from busbw.model.stored import (
+    MAX_BASELINE_SESSIONS,
+    MAX_KEPT_UPDATES,
+    Baseline,
+    Record,
+    round_microseconds,
+)
 from busbw.model.words import seconds_text
 
 from .document import BaselineFile, ChangeLogEntry
@@ -51,7 +57,7 @@ class AcceptedCase:
     @property
     def baseline(self) -> Baseline:
         """A baseline of `record` alone, without a pinned time."""
-        return convert_to(
+        return dataclass_from(
             Baseline,
             next(iter(self.measurement.failures), None),
             case=self.measurement.case,
@@ -126,7 +132,7 @@ def pin_stored_time(baseline: Baseline) -> Baseline:
     level = baseline.level_us
     if level is None:
         return baseline
-    return replace(baseline, pinned_us=round_us(level), pinned_date=baseline.date)
+    return replace(baseline, pinned_us=round_microseconds(level), pinned_date=baseline.date)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -183,7 +189,7 @@ def put_accepted_baselines(
     for candidate in accepted_cases:
         case, new = candidate.measurement.case, candidate.baseline
         path, stored = draft.find(candidate.key, case)
-        file = changed.get(path, stored) or convert_to(
+        file = changed.get(path, stored) or dataclass_from(
             BaselineFile, case, environment=candidate.key
         )
         before = file.find(case, new.memory_limit_bytes)

@@ -1,10 +1,10 @@
 """The `busbw` command with its subcommands: `run`, `history`, `summary`, and extensions' commands.
 
 A subcommand is a module in this package, or a module that an extension declares. The module has two
-functions. `add_to` adds the parser of the subcommand. `run` reads options and files, calls other
-packages, prints the results, and returns the exit code: 0 for success, 1 for failure, 2 for wrong
-usage. A command checks its output files before it does anything, so that no file of the user is
-lost. If a module sets `PASSES_OPTIONS_ON` to True, the words after ``--`` are meant for another
+functions. `add_subcommand` adds the parser of the subcommand. `run` reads options and files, calls
+other packages, prints the results, and returns the exit code: 0 for success, 1 for failure, 2 for
+wrong usage. A command checks its output files before it does anything, so that no file of the user
+is lost. If a module sets `PASSES_OPTIONS_ON` to True, the words after ``--`` are meant for another
 command, and `run` gets them as `options.passed`.
 """
 
@@ -150,9 +150,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"busbw {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
     words = sys.argv[1:] if arguments is None else arguments
-    modules = find_commands(words[0] if words else "") or find_commands()
+    modules = find_command_modules(words[0] if words else "") or find_command_modules()
     for module in modules:
-        module.add_to(commands)
+        module.add_subcommand(commands)
     is_split = getattr(modules[0], "PASSES_OPTIONS_ON", False) and "--" in words
     end = words.index("--") if is_split else len(words)
     options = parser.parse_args(words[:end])
@@ -167,7 +167,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def find_commands(name: str = "") -> list[ModuleType]:
+def find_command_modules(name: str = "") -> list[ModuleType]:
     """Return the modules of all subcommands, or the module of the subcommand `name` alone.
 
     The modules are in the order of `busbw --help`. With a `name`, the other modules are not even

@@ -31,7 +31,7 @@ from busbw.session.option import UsageError, as_usage_error, parse_path
 from . import Subparsers, add_baselines_option, add_command, add_machine_option
 
 
-def add_to(commands: Subparsers) -> None:
+def add_subcommand(commands: Subparsers) -> None:
     """Add the subcommand `history` and its options to `commands`."""
     parser = add_command(
         commands,
@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def read_session(path: Path) -> SessionDocument:
+def read_session_document(path: Path) -> SessionDocument:
     """Read a file that `--results` wrote, and return its session.
 
     Raises UsageError if the file cannot be read, or is not such a file.

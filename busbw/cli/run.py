@@ -26,7 +26,7 @@ work too.
 """
 
 
-def add_to(commands: Subparsers) -> None:
+def add_subcommand(commands: Subparsers) -> None:
     """Add the subcommand `run` to `commands`. The subcommand passes all arguments on to pytest."""
     parser = commands.add_parser(
         "run",

@@ -21,10 +21,10 @@ from busbw.report.table import render
 from busbw.session.option import parse_path
 
 from . import Subparsers, add_baselines_option, add_command
-from .history import read_session, select_machine_histories
+from .history import read_session_document, select_machine_histories
 
 
-def add_to(commands: Subparsers) -> None:
+def add_subcommand(commands: Subparsers) -> None:
     """Add the subcommand `summary` and its options to `commands`."""
     parser = add_command(
         commands,
@@ -44,7 +44,7 @@ def add_to(commands: Subparsers) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the session in the file `options.results` as Markdown, and return the exit code 0."""
-    session = read_session(options.results)
+    session = read_session_document(options.results)
     machines = select_machine_histories(options.history, options.baselines, sessions=[session])
     histories = {
         f"History of {machine.folder}": history_paragraphs(machine) for machine in machines

@@ -312,7 +312,11 @@ def merge_replies(answers: Sequence[Any], launch: LaunchId) -> Any:
         return _merge_runs(answers, launch)
     if isinstance(first, Probe):
         return _merge_probes(answers, launch)
-    return first if all(answer == first for answer in answers) else _disagreement("answers", launch)
+    return (
+        first
+        if all(answer == first for answer in answers)
+        else _disagreement_failure("answers", launch)
+    )
 
 
 def _merge_runs(runs: Sequence[Run], launch: LaunchId) -> Run | Failure:
@@ -325,7 +329,7 @@ def _merge_runs(runs: Sequence[Run], launch: LaunchId) -> Run | Failure:
     """
     for name in _EQUAL_FIELDS:
         if any(getattr(run, name) != getattr(runs[0], name) for run in runs):
-            return _disagreement(name, launch)
+            return _disagreement_failure(name, launch)
     largest: dict[str, Any] = {
         name: _largest_field(runs, name) for name in _FIELDS_WITH_GROUP_MAXIMUM
     }
@@ -381,7 +385,7 @@ def _hosts_text(probe: Probe) -> str:
     return f" ({', '.join(probe.process_hosts)})" if probe.process_hosts else ""
 
 
-def _disagreement(subject: str, launch: LaunchId) -> Failure:
+def _disagreement_failure(subject: str, launch: LaunchId) -> Failure:
     """Return the failure of a launch whose processes replied with different values of a field.
 
     `subject` names the field in the message.

@@ -89,14 +89,16 @@ def worker_environment(
     removed = {*worker_spec.unset_variables, *(_INTERPRETER_VARIABLES if is_foreign else ())}
     kept = {name: value for name, value in inherited_variables.items() if name not in removed}
     environment = {**worker_spec.default_variables, **kept, **worker_spec.environment}
-    environment |= proxy_exception(environment, member.host_names if member is not None else ())
+    environment |= proxy_bypass_variables(
+        environment, member.host_names if member is not None else ()
+    )
     environment = variables.with_huge_pages(environment)
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     environment["PYTHONUNBUFFERED"] = "1"
     return environment
 
 
-def proxy_exception(environment: Mapping[str, str], hosts: Sequence[str]) -> dict[str, str]:
+def proxy_bypass_variables(environment: Mapping[str, str], hosts: Sequence[str]) -> dict[str, str]:
     """Return a dictionary with the variable that makes gRPC connect to `hosts` without a proxy.
 
     The processes of a group connect by gRPC, which would use the proxy of `http_proxy` even for the

@@ -29,7 +29,7 @@ def refused_start_count(root: Path = Path("/")) -> int:
     The cgroups around these cgroups count, too. Returns 0 if the kernel does not count refusals.
     `root` is the root of the file system.
     """
-    texts = (_text_or_empty(group / "pids.events") for group in _cgroup_folders(root))
+    texts = (_read_text_or_empty(group / "pids.events") for group in _cgroup_folders(root))
     counts = [text.partition("max ")[2].partition("\n")[0] for text in texts]
     return sum(int(count) for count in counts if count.isdecimal())
 
@@ -40,7 +40,7 @@ def least_pids_limit(root: Path = Path("/")) -> int | None:
     The cgroups around these cgroups count, too. Returns None if there is no limit. `root` is the
     root of the file system.
     """
-    texts = (_text_or_empty(group / "pids.max").strip() for group in _cgroup_folders(root))
+    texts = (_read_text_or_empty(group / "pids.max").strip() for group in _cgroup_folders(root))
     return min((int(text) for text in texts if text.isdecimal()), default=None)
 
 
@@ -53,7 +53,9 @@ def _cgroup_folders(root: Path) -> tuple[Path, ...]:
     container, and are left out. The result is cached, because refusals are counted before each
     request to a worker.
     """
-    lines = (line.split(":", 2) for line in _text_or_empty(root / "proc/self/cgroup").splitlines())
+    lines = (
+        line.split(":", 2) for line in _read_text_or_empty(root / "proc/self/cgroup").splitlines()
+    )
     groups = (
         root / "sys/fs/cgroup" / controllers / path.lstrip("/")
         for _, controllers, path in lines
@@ -63,7 +65,7 @@ def _cgroup_folders(root: Path) -> tuple[Path, ...]:
     return tuple(folder for folder in folders if (folder / "pids.max").is_file())
 
 
-def _text_or_empty(path: Path) -> str:
+def _read_text_or_empty(path: Path) -> str:
     """Return the text of a file, or an empty text if the file cannot be read."""
     with contextlib.suppress(OSError):
         return path.read_text()

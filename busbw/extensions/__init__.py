@@ -48,7 +48,7 @@ from typing import Any
 from busbw import wire
 
 
-def load_functions(name: str, table: str = "HOOKS") -> list[Callable[..., Any]]:
+def load_declared_functions(name: str, table: str = "HOOKS") -> list[Callable[..., Any]]:
     """Import and return the functions that extensions declare with the key `name`.
 
     `table` names the tables that are searched, such as ``HOOKS``. The functions are in the
@@ -87,7 +87,7 @@ def _type_of_extra_value(name: str) -> Any:
     return load_table("VALUES", name).get(name, object)
 
 
-def declared_names(table: str) -> list[str]:
+def names_in_extension_tables(table: str) -> list[str]:
     """Return the names that all extensions declare in a kind of table, without importing values.
 
     `table` is the name of the table in each extension, such as ``COMMANDS``.

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from busbw.model.case import Case, convert_to
+from busbw.model.case import Case, dataclass_from
 from busbw.model.stored import StoredSession, merge_sessions
 from busbw.model.words import Outcome, change_text, plural
 from busbw.stats.change_points import MeanChange, find_mean_changes
@@ -214,8 +214,9 @@ def _find_levels_and_shared_changes(
 
     `sessions` are the sessions of the series, oldest first. A log time is the sum of three parts:
     the level of the case, the shared part of the session, and a residual. The shared part is the
-    median over cases. A change of the shared part counts as shared only if most cases changed at
-    the same time. Otherwise the change belongs to single cases.
+    median, over the cases of a session, of the log time minus the usual log time of the case. This
+    median can also jump because a few cases changed. So a jump is returned as a shared change only
+    if most cases changed at that moment. Otherwise the jump belongs to the levels of single cases.
     """
     log_times: dict[Case, dict[int, float]] = {}
     for position, session in enumerate(sessions):
@@ -229,7 +230,7 @@ def _find_levels_and_shared_changes(
             medians[position] = statistics.median(shifts)
     changes = _find_level_changes(medians, _session_variance(medians))
     # The shared part without its changes, in the sessions with enough cases to show it.
-    shared_without_changes = _without_changes(medians, changes)
+    shared_without_changes = _remove_level_changes(medians, changes)
     center = statistics.fmean(shared_without_changes.values()) if shared_without_changes else 0.0
     edges = [0, *(change.position for change in changes), len(sessions)]
     shared = tuple(
@@ -240,14 +241,14 @@ def _find_levels_and_shared_changes(
     residuals = {
         case: {
             position: value - shared_without_changes.get(position, center) + center
-            for position, value in _without_changes(values, shared).items()
+            for position, value in _remove_level_changes(values, shared).items()
         }
         for case, values in log_times.items()
     }
     return _find_case_levels(residuals, shared), shared
 
 
-def _without_changes(
+def _remove_level_changes(
     log_times: _LogTimesByPosition, changes: Sequence[MeanChange]
 ) -> dict[int, float]:
     """Return `log_times` with all `changes` of the level subtracted.
@@ -314,7 +315,7 @@ def _is_shared(
             if first_position <= position < end_position
         }
         if values and change.size_at(max(values)) != change.size_at(min(values)):
-            flat = statistics.pvariance(_without_changes(values, [change]).values())
+            flat = statistics.pvariance(_remove_level_changes(values, [change]).values())
             agree.append(flat < statistics.pvariance(values.values()))
     return sum(agree) >= _SHARED_FRACTION * len(agree) > 0
 
@@ -343,7 +344,7 @@ def _find_case_levels(
             )
         changes = _find_level_changes(values, variance)
         last = max(values)
-        level = statistics.fmean(_without_changes(values, changes).values())
+        level = statistics.fmean(_remove_level_changes(values, changes).values())
         level += math.fsum(change.size_at(last) for change in (*changes, *shared_changes))
         relative_stddev = math.sqrt(variance.value) if variance is not None else None
         levels[case] = _NewestLevel(
@@ -364,7 +365,7 @@ def _build_case_history(
     changes of this case.
     """
     case, changes = lines[-1].case, level.changes if level is not None else ()
-    return convert_to(
+    return dataclass_from(
         CaseHistory,
         level,
         case=case,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 
-from busbw.model.case import Case, convert_to
+from busbw.model.case import Case, dataclass_from
 from busbw.stats.launches import sum_of_squares_about_mean
 
 from .decision import decide_speed_change
@@ -129,7 +129,7 @@ def assess_session(
         for name in session_limits.shared_parts
         if latest_session_by_subject[name].is_slower or latest_losses[name].loss_session_count
     }
-    return convert_to(
+    return dataclass_from(
         Assessment,
         session_limits,
         history=history,
@@ -176,7 +176,7 @@ def _find_latest_sessions(
             if case.framework in history.frameworks_with_shared_part
             else 0.0
         )
-        latest_session_by_subject[case] = convert_to(
+        latest_session_by_subject[case] = dataclass_from(
             LatestSession,
             limit,
             launches=times_today[case].all_launches.without_shift(shift),

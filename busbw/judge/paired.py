@@ -62,7 +62,7 @@ class PairedDecision:
     is_suspected: bool = False
 
 
-def decide_by_looks(
+def decide_paired_case(
     log_ratios: Sequence[float],
     thresholds: SequentialTestThresholds,
     *,
@@ -256,7 +256,7 @@ def _judge_paired_outcome(
     least_s = settings.policy.least_visible_difference_s(candidate.case.clock)
     min_loss = max(thresholds.min_loss, least_s / before.median_s)
     times = f"{seconds_text(before.median_s)} -> {seconds_text(after.median_s)}"
-    decision = decide_by_looks(
+    decision = decide_paired_case(
         log_ratios,
         thresholds,
         case_count=settings.case_count,

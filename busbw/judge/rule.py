@@ -94,10 +94,12 @@ def compute_limits(
     because confirming launches exist only for cases that seem slower.
     """
     measured = {case: times for case, times in times_today.items() if case in history.series}
-    first = _Comparison(history, {case: times.first_launches for case, times in measured.items()})
+    first = _SessionComparison(
+        history, {case: times.first_launches for case, times in measured.items()}
+    )
     noise_ratio, widening = first.compute_noise_ratio_and_limit_widening()
     together = {case: times.all_launches for case, times in measured.items()}
-    second = first if together == first.launches else _Comparison(history, together)
+    second = first if together == first.launches else _SessionComparison(history, together)
     shared_parts = {
         framework: second.compute_shared_part(framework, widening)
         for framework in second.frameworks
@@ -114,7 +116,7 @@ def compute_limits(
     )
 
 
-class _Comparison:
+class _SessionComparison:
     """The comparison of the launches of one session with the history.
 
     Attributes:

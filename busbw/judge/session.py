@@ -252,12 +252,13 @@ def select_counted_noisy_verdicts(
     All NOISY cases count if one of these statements is true:
 
     - Two stacks are interleaved, so that disturbances slow both stacks alike.
-    - Two or more cases are NOISY, the device has no other work, and the user set no limit.
+    - Two or more cases are NOISY, the device is an accelerator, and the user set no limit.
 
     In any other session only these NOISY cases count:
 
     - cases that cannot be judged: without a limit, with too wide a limit, or doubted by a finding
-    - cases above their limits, if the device has no other work that slows unchanged cases down
+    - cases above their limits, if the device is an accelerator; a CPU also does other work
+      (`Policy.has_other_work`), which makes unchanged cases NOISY
     """
     policy = session_input.settings.policy
     is_fixed = session_input.settings.fail_above is not None

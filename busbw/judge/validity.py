@@ -15,7 +15,7 @@ from busbw.hardware import ceiling_of, ceiling_of_all_links
 from busbw.model.case import CaseSpec
 from busbw.model.launch import Failure, Measurement, Run
 from busbw.model.machine import EnvironmentKey
-from busbw.model.verdict import Ceiling, Verdict
+from busbw.model.verdict import BandwidthCeiling, Verdict
 from busbw.model.words import (
     FailureKind,
     Outcome,
@@ -131,9 +131,9 @@ def apply_ceiling(
     decides:
 
     1. If the busbw is more than 5 % (CEILING_MARGIN) above the busbw of the best possible algorithm
-       (`Ceiling.most_bytes_per_s`), the case is FAILED, and its time is removed. But if the stated
-       bandwidths of the chip are not trusted (`Ceiling.sure`), the case is FAILED only above the
-       bandwidth of all links together, and otherwise gets a note.
+       (`BandwidthCeiling.most_bytes_per_s`), the case is FAILED, and its time is removed. But if
+       the stated bandwidths of the chip are not trusted (`BandwidthCeiling.sure`), the case is
+       FAILED only above the bandwidth of all links together, and otherwise gets a note.
     2. If the busbw is only above the ceiling of the algorithm that the compiler chose, the case
        gets a note: the hardware used another algorithm, or the network switch between the chips
        added up the data.
@@ -181,7 +181,7 @@ def apply_ceiling(
 
 
 def _judge_above_ceiling(
-    verdict: Verdict, ceiling: Ceiling, busbw_bytes_per_s: float, text_prefix: str
+    verdict: Verdict, ceiling: BandwidthCeiling, busbw_bytes_per_s: float, text_prefix: str
 ) -> Verdict:
     """Return the verdict FAILED, without a time, on a case whose busbw exceeds the ceiling.
 

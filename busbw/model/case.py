@@ -303,7 +303,7 @@ class Case(Workload):
 T = TypeVar("T")
 
 
-def convert_to(kind: type[T], *sources: object, **field_values: object) -> T:
+def dataclass_from(kind: type[T], *sources: object, **field_values: object) -> T:
     """Return a new instance of the dataclass `kind`, with fields copied from other objects.
 
     Args:

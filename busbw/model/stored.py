@@ -24,7 +24,7 @@ MAX_BASELINE_SESSIONS = 10
 MAX_KEPT_UPDATES = 50
 
 
-def round_us(time_us: float) -> float:
+def round_microseconds(time_us: float) -> float:
     """Return `time_us`, in microseconds, rounded to six significant digits.
 
     No clock is more exact, and shorter numbers are easier to review.

@@ -58,7 +58,7 @@ class PublishedBandwidth:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ceiling:
+class BandwidthCeiling:
     """The busbw that the links or the memory of the hardware allow, in bytes per second.
 
     Attributes:
@@ -123,7 +123,7 @@ class Verdict:
     limit: Positive | None = None
     provisional: bool = False
     published: PublishedBandwidth | None = None
-    ceiling: Ceiling | None = None
+    ceiling: BandwidthCeiling | None = None
     extra: Mapping[str, object] = field(default_factory=dict)
 
     @property

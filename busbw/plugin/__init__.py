@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from busbw.model.verdict import Verdict
 
 # The names of the fixtures that give a test the verdict of its case. Each mode uses one of them.
-VERDICT_FIXTURES = tuple(dict.fromkeys(("busbw_verdict", *extensions.declared_names("MODES"))))
+VERDICT_FIXTURES = tuple(
+    dict.fromkeys(("busbw_verdict", *extensions.names_in_extension_tables("MODES")))
+)
 
 # The name of the second plugin that `busbw run` loads.
 SHIPPED_TESTS_PLUGIN = f"{__name__}.shipped_tests"

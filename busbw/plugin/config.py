@@ -13,7 +13,7 @@ from busbw.model.verdict import SessionVerdict, Verdict
 from busbw.session.command_line import make_options
 from busbw.session.option import UsageError
 from busbw.session.options import OPTIONS
-from busbw.session.run import Mode, mode_of
+from busbw.session.run import Mode, requested_mode
 from busbw.session.state import CollectedSession, JudgedSession
 
 from . import VERDICT_FIXTURES
@@ -58,14 +58,14 @@ def begin_session(config: pytest.Config) -> UsageError | CollectedSession:
                 config.rootpath,
                 {name: config.getini(f"busbw_{name}") for name in settings},
             )
-            config.stash[MODE_KEY] = mode_of(options)
+            config.stash[MODE_KEY] = requested_mode(options)
             config.stash[SESSION_KEY] = config.stash[MODE_KEY].collected_session
         except UsageError as error:
             config.stash[SESSION_KEY] = error
     return config.stash[SESSION_KEY]
 
 
-def spec_of(item: pytest.Item) -> CaseSpec | None:
+def case_spec_of_item(item: pytest.Item) -> CaseSpec | None:
     """Return the CaseSpec that is the parameter of a test item; None if the test has no case."""
     parameters = getattr(getattr(item, "callspec", None), "params", {})
     specs = (parameters[name] for name in VERDICT_FIXTURES if name in parameters)
@@ -74,5 +74,5 @@ def spec_of(item: pytest.Item) -> CaseSpec | None:
 
 def case_specs_by_item(session: pytest.Session) -> dict[pytest.Item, CaseSpec]:
     """Return the CaseSpec of each selected test item that has a case."""
-    specs = {item: spec_of(item) for item in session.items}
+    specs = {item: case_spec_of_item(item) for item in session.items}
     return {item: spec for item, spec in specs.items() if spec is not None}

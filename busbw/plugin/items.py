@@ -28,8 +28,8 @@ from .config import (
     UNDESCRIBED_ERRORS_KEY,
     VERDICT_KEY,
     begin_session,
+    case_spec_of_item,
     case_specs_by_item,
-    spec_of,
 )
 
 # The name of the attribute of a test report that holds the verdict that the test has read.
@@ -241,7 +241,7 @@ def pytest_runtest_makereport(
     """
     report = yield
     verdict = item.stash.get(VERDICT_KEY, None)
-    is_case = spec_of(item) is not None
+    is_case = case_spec_of_item(item) is not None
     is_failed_call = call.when == "call" and verdict is not None and verdict.failed
     if report.failed and (is_case or isinstance(item, SessionItem)) and not is_failed_call:
         _record_undescribed_error(item, call)

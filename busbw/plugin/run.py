@@ -28,8 +28,8 @@ from .config import (
     MODE_KEY,
     SESSION_KEY,
     VERDICT_KEY,
+    case_spec_of_item,
     case_specs_by_item,
-    spec_of,
 )
 from .items import session_verdict
 from .terminal import Terminal
@@ -71,7 +71,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Remember a test that has a case, so that a plugin cannot remove the test unnoticed later."""
-    if spec_of(item) is not None:
+    if case_spec_of_item(item) is not None:
         item.config.stash.setdefault(CASE_ITEMS_KEY, {})[item] = None
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from busbw import wire
 from busbw.model.case import CaseSpec
-from busbw.model.verdict import Ceiling, SessionVerdict, Verdict
+from busbw.model.verdict import BandwidthCeiling, SessionVerdict, Verdict
 from busbw.model.words import (
     Clock,
     Outcome,
@@ -167,7 +167,7 @@ def payloads_or_programs_text(verdicts: Sequence[Verdict]) -> str:
     return payload_span_text([verdict.spec.payload_bytes for verdict in verdicts])
 
 
-def _ceiling_text(ceiling: Ceiling, payloads_text: str) -> str:
+def _ceiling_text(ceiling: BandwidthCeiling, payloads_text: str) -> str:
     """Return a line with a ceiling in GB/s and its reason.
 
     `payloads_text` says which payloads have this ceiling, such as `` for 1M, 4M``; may be empty.

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from busbw import extensions, wire
 from busbw.collectives import COLLECTIVES
 from busbw.model import variables
-from busbw.model.case import Case, CaseSpec, convert_to
+from busbw.model.case import Case, CaseSpec, dataclass_from
 from busbw.model.field_types import Moment, NotNegative, parse_moment
 from busbw.model.launch import Failure, Measurement, MeasurementPlan, Run
 from busbw.model.machine import Environment
@@ -282,7 +282,7 @@ def case_result(
         reference: The measurement of the interleaved reference stack; None without a reference.
 
     """
-    return convert_to(
+    return dataclass_from(
         CaseResult,
         verdict,
         id=verdict.spec.id,
@@ -318,20 +318,20 @@ def read_results(content: str | bytes) -> SessionDocument:
     return replace(session, cases=tuple(cases))
 
 
-def abbreviate_homes(document: object, home: str) -> object:
+def shorten_homes_in_document(document: object, home: str) -> object:
     """Return a copy of a JSON document with ``~`` in place of the home directories of all users.
 
     `home` is the home directory of this user.
     """
     if isinstance(document, dict):
-        return {key: abbreviate_homes(value, home) for key, value in document.items()}
+        return {key: shorten_homes_in_document(value, home) for key, value in document.items()}
     if isinstance(document, list):
-        return [abbreviate_homes(value, home) for value in document]
+        return [shorten_homes_in_document(value, home) for value in document]
     return variables.shorten_homes(document, home) if isinstance(document, str) else document
 
 
-def is_results(text: str) -> bool:
+def is_results_document(text: str) -> bool:
     """Return whether `text` begins like a file of results, in JSON or CSV, of any mode."""
-    kinds = (RESULTS_KIND, *extensions.declared_names("RESULTS"))
+    kinds = (RESULTS_KIND, *extensions.names_in_extension_tables("RESULTS"))
     heads = (f'{{\n "document": "{kind}",' for kind in kinds)
     return text.startswith((*heads, f"case,{','.join(CASE_LABELS)},"))

@@ -133,7 +133,7 @@ def session_tables(
             empty if no option changed it.
 
     """
-    extra = (tables(measurements) for tables in extensions.load_functions("tables"))
+    extra = (tables(measurements) for tables in extensions.load_declared_functions("tables"))
     return [
         *verdict_tables(verdicts, verbose=verbose, changed_options=changed_options),
         *itertools.chain(*extra),

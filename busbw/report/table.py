@@ -102,12 +102,12 @@ class Table:
         ]
 
 
-def make_rows(values: Iterable[Mapping[str, object]]) -> tuple[Row, ...]:
-    """Return a row for each mapping of raw values by the ids of columns."""
-    return tuple(map(Row, values))
+def make_rows(values_of_rows: Iterable[Mapping[str, object]]) -> tuple[Row, ...]:
+    """Return a row for each mapping in `values_of_rows`, from ids of columns to raw values."""
+    return tuple(map(Row, values_of_rows))
 
 
-def attributes_or_none(value: object | None, *names: str) -> dict[str, object]:
+def attributes_by_name(value: object | None, *names: str) -> dict[str, object]:
     """Return the attributes `names` of `value`, by name; all are None if `value` is None."""
     return {name: None if value is None else getattr(value, name) for name in names}
 

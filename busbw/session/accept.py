@@ -168,7 +168,7 @@ def _lock_stacks(
     """
     frameworks = dict.fromkeys(times.measurement.case.framework for times in accepted_cases)
     with lock_for_writing(judged_session.options.baselines):
-        for lock in extensions.load_functions("lock_stack"):
+        for lock in extensions.load_declared_functions("lock_stack"):
             notes = [
                 lock(
                     judged_session.options.baselines

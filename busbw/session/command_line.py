@@ -24,7 +24,7 @@ from busbw.model.machine import canonical_axes, mesh_shape
 
 from .option import as_usage_error, check_combination, expand_home
 from .options import OPTIONS, Options
-from .record import load_view
+from .record import load_output_file_kind
 
 _PACKAGE_FOLDER = Path(busbw.__file__).parent
 
@@ -75,10 +75,14 @@ def make_options(
     values["baselines"] = _checked_baselines_folder(root, values)
     values["history"] = _checked_history_folder(root, values)
     values["outputs"] = _checked_output_paths(values)
-    values |= _framework_fields(values)
+    values |= _find_and_check_frameworks(values)
     values |= _rank_fields(values)
     # `values` keeps the options of extensions: the transport of --hosts reads some of them later.
-    extra = {name: values[name] for name in extensions.declared_names("OPTIONS") if name in values}
+    extra = {
+        name: values[name]
+        for name in extensions.names_in_extension_tables("OPTIONS")
+        if name in values
+    }
     options = Options(
         **{name: value for name, value in values.items() if name not in extra}, extra=extra
     )
@@ -195,21 +199,21 @@ def _checked_output_paths(option_values: Mapping[str, Any]) -> dict[str, Path]:
     existing file has contents of another kind, or if a library that makes the file is missing.
     """
     paths: dict[str, Path] = {}
-    for name in ("results", *extensions.declared_names("VIEWS")):
+    for name in ("results", *extensions.names_in_extension_tables("VIEWS")):
         if name in option_values:
             with as_usage_error(ValueError, where=f"--{name}: "):
                 path = Path(os.path.realpath(option_values[name]))
                 if path in paths.values():
                     raise ValueError(f"another option writes {path}, too")
                 paths[name] = path
-                view = load_view(name)
+                view = load_output_file_kind(name)
                 storage.check_output_file(
                     paths[name], kind=view.kind, recognizes_text=view.recognizes_text
                 )
     return paths
 
 
-def _framework_fields(option_values: Mapping[str, Any]) -> dict[str, Any]:
+def _find_and_check_frameworks(option_values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of three fields of Options, by the name of the field.
 
     - `frameworks`: the installed frameworks to measure.
@@ -287,5 +291,9 @@ def requested_hosts(option_values: Mapping[str, Any]) -> RemoteHosts | None:
     if the names of hosts cannot be determined, or contradict other options.
     """
     return next(
-        (hook(option_values, os.environ) for hook in extensions.load_functions("hosts_of")), None
+        (
+            hook(option_values, os.environ)
+            for hook in extensions.load_declared_functions("hosts_of")
+        ),
+        None,
     )

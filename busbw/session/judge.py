@@ -253,7 +253,7 @@ def judge_measured_session(measured_session: MeasuredSession) -> JudgedSession:
         observations=measured_session,
         cases_to_replace=_find_cases_to_accept_again(measured_session, assessments, losses),
     )
-    for verdict_with_finding in extensions.load_functions("session_findings"):
+    for verdict_with_finding in extensions.load_declared_functions("session_findings"):
         judged_session = replace(
             judged_session,
             session_verdict=verdict_with_finding(measured_session, judged_session.session_verdict),

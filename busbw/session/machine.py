@@ -49,7 +49,7 @@ def check_options_on_host(collected_session: CollectedSession) -> None:
             f"--inject: expected a selected payload ({expected}), got {payload_text(size)}"
         )
     with as_usage_error(ValueError):
-        for check in extensions.load_functions("check_host"):
+        for check in extensions.load_declared_functions("check_host"):
             check(options, has_tpu_chips())
 
 

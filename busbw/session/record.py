@@ -12,12 +12,17 @@ from typing import Any
 from busbw import __version__, extensions, storage, wire
 from busbw.history.files import HistoryError, HistoryLine, append_lines, read_machine_lines
 from busbw.history.texts import failing_since_texts
-from busbw.model.case import CaseSpec, convert_to
+from busbw.model.case import CaseSpec, dataclass_from
 from busbw.model.field_types import moment_text
 from busbw.model.machine import EnvironmentKey
 from busbw.model.words import Outcome, plural
 from busbw.report.figures import figures_table
-from busbw.report.results import Results, abbreviate_homes, case_result, is_results
+from busbw.report.results import (
+    Results,
+    case_result,
+    is_results_document,
+    shorten_homes_in_document,
+)
 from busbw.report.table import render
 
 from .state import JudgedSession, MeasuredSession
@@ -41,7 +46,7 @@ class OutputFileKind:
     text: Callable[[Any], str]
 
 
-def load_view(name: str) -> OutputFileKind:
+def load_output_file_kind(name: str) -> OutputFileKind:
     """Return the OutputFileKind of the file that the option `name` requests.
 
     `name` is ``results``, or a name that an extension declares in its table VIEWS. Raises
@@ -49,7 +54,7 @@ def load_view(name: str) -> OutputFileKind:
     """
     if name == "results":
         return OutputFileKind(
-            kind="earlier results of busbw", recognizes_text=is_results, text=results_text
+            kind="earlier results of busbw", recognizes_text=is_results_document, text=results_text
         )
     view: OutputFileKind = extensions.load_table("VIEWS", name)[name]()
     return view
@@ -77,7 +82,7 @@ def _write_files(
     """Write the files that options request; return the session with an error for each failure."""
     for name, path in judged_session.options.outputs.items():
         try:
-            make_text = make_results_text if name == "results" else load_view(name).text
+            make_text = make_results_text if name == "results" else load_output_file_kind(name).text
             storage.write(path, make_text(judged_session))
         except Exception as error:  # A bug in a view must not hide the verdict.
             problem = f"--{name}: nothing was written: {storage.error_text(error)}"
@@ -108,14 +113,14 @@ def results_document(judged_session: JudgedSession) -> object:
         case_result(verdict, candidates.get(spec), references.get(spec))
         for spec, verdict in judged_session.verdicts.items()
     )
-    results = convert_to(
+    results = dataclass_from(
         Results,
         measured_session,
         **common_result_fields(judged_session),
         process_hosts=next((probe.process_hosts for probe in probes if probe.process_hosts), ()),
         cases=tuple(cases),
     )
-    return abbreviate_homes(wire.to_json(results), os.path.expanduser("~"))
+    return shorten_homes_in_document(wire.to_json(results), os.path.expanduser("~"))
 
 
 def common_result_fields(judged_session: JudgedSession) -> dict[str, Any]:
@@ -189,7 +194,7 @@ def _history_lines(
         "stack": stack.digest if stack is not None else "",
         "changed": measured_session.environment.changed,
     }
-    yield convert_to(
+    yield dataclass_from(
         HistoryLine,
         measured_session.record_of(measurement),
         outcome=verdict.outcome,
@@ -200,7 +205,7 @@ def _history_lines(
     )
     if stack is not None:
         reference = measured_session.references[spec]
-        yield convert_to(
+        yield dataclass_from(
             HistoryLine,
             measured_session.record_of(reference, stack.flags),
             outcome=Outcome.NO_BASELINE,

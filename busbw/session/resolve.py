@@ -33,7 +33,7 @@ from busbw.history.files import (
 )
 from busbw.judge.levels import EarlierSessions, StoredTimes, collect_earlier_sessions
 from busbw.judge.policy import POLICIES, Policy
-from busbw.model.case import CaseSpec, GridError, convert_to
+from busbw.model.case import CaseSpec, GridError, dataclass_from
 from busbw.model.field_types import moment_text
 from busbw.model.launch import MeasurementPlan
 from busbw.model.machine import EnvironmentKey
@@ -101,7 +101,7 @@ def resolve_cases(
                 check_writable(options.baselines, [(job.key, job.case) for job in jobs.values()])
             levels = read_earlier_sessions(collected_session, keys, POLICIES[machine.target.device])
     widest = max(keys, key=lambda key: key.ranks, default=None)
-    return convert_to(
+    return dataclass_from(
         MeasuredSession,
         replace(collected_session, options=options),
         machine=machine,
@@ -154,7 +154,7 @@ def _build_locked_stacks(
     stack cannot be built, or if the extension that builds stacks is missing.
     """
     with as_usage_error(ValueError, where="--against=baseline: "):
-        for build in extensions.load_functions("build_stack"):
+        for build in extensions.load_declared_functions("build_stack"):
             return {
                 framework: build(
                     options.baselines / key_of_all_devices(target, framework).folder,

@@ -23,7 +23,7 @@ from busbw.model.words import Outcome, SessionOutcome
 from busbw.report import session as report
 from busbw.report.conclusion import legend_lines
 from busbw.report.figures import figure_values_for_documents
-from busbw.report.table import Table, attributes_or_none
+from busbw.report.table import Table, attributes_by_name
 
 from .accept import accept_times, write_requested_baselines
 from .judge import judge_measured_session
@@ -135,10 +135,12 @@ def measure_and_judge(
     collected_session: CollectedSession, executor: Executor, display: Display
 ) -> JudgedSession:
     """Measure and judge the selected cases, under the machine's lock; return the JudgedSession."""
-    return run_under_machine_lock(collected_session, executor, display, _measure_and_judge_resolved)
+    return run_under_machine_lock(
+        collected_session, executor, display, _measure_and_judge_under_lock
+    )
 
 
-def _measure_and_judge_resolved(
+def _measure_and_judge_under_lock(
     resolved_session: MeasuredSession, executor: Executor, display: Display
 ) -> JudgedSession:
     """Measure and judge the cases; add the notes of extensions to those of the session.
@@ -146,7 +148,7 @@ def _measure_and_judge_resolved(
     `resolved_session` has the cases to measure, and no measurements yet. The machine is locked.
     """
     judged_session = judge_measured_session(measure_cases(resolved_session, executor, display))
-    for notes_of in extensions.load_functions("notes"):
+    for notes_of in extensions.load_declared_functions("notes"):
         for note in notes_of(judged_session):
             executor.on_note(note)
     return judged_session
@@ -198,13 +200,17 @@ class Mode:
     make_junit_properties: Callable[[Verdict, JudgedSession | None], dict[str, object]]
 
 
-def mode_of(options: Options) -> Mode:
+def requested_mode(options: Options) -> Mode:
     """Return the mode that the options request: a mode of an extension, or else measuring.
 
     Raises UsageError if the options of a mode are wrong.
     """
-    fixtures = dict.fromkeys(extensions.declared_names("MODES"))
-    makers = (make for fixture in fixtures for make in extensions.load_functions(fixture, "MODES"))
+    fixtures = dict.fromkeys(extensions.names_in_extension_tables("MODES"))
+    makers = (
+        make
+        for fixture in fixtures
+        for make in extensions.load_declared_functions(fixture, "MODES")
+    )
     modes = (make(options) for make in makers)
     return next(filter(None, modes), None) or measuring_mode(options)
 
@@ -243,8 +249,8 @@ def _junit_properties(verdict: Verdict, judged_session: JudgedSession | None) ->
     properties = {
         "outcome": verdict.outcome.value,
         "provisional": verdict.provisional,
-        **attributes_or_none(verdict.spec, "framework", "collective", "dtype"),
-        **attributes_or_none(verdict.case, "strategy", "payload_bytes", "ranks"),
+        **attributes_by_name(verdict.spec, "framework", "collective", "dtype"),
+        **attributes_by_name(verdict.case, "strategy", "payload_bytes", "ranks"),
         **figure_values_for_documents(verdict),
     }
     observed = judged_session.observations if judged_session else None

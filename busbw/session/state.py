@@ -21,7 +21,7 @@ from busbw.model.case import Case, CaseSpec
 from busbw.model.field_types import moment_text
 from busbw.model.launch import Measurement, MeasurementPlan
 from busbw.model.machine import Environment, EnvironmentKey, Probe
-from busbw.model.stored import Record, round_us
+from busbw.model.stored import Record, round_microseconds
 from busbw.model.verdict import PublishedBandwidth, SessionVerdict, Verdict
 from busbw.model.words import SessionOutcome
 from busbw.report.table import Table
@@ -142,7 +142,7 @@ class MeasuredSession(CollectedSession):
         return Record(
             moment=moment_text(self.began),
             commit=self.environment.commit,
-            times_us=tuple(round_us(1e6 * launch_time_s(run)) for run in runs),
+            times_us=tuple(round_microseconds(1e6 * launch_time_s(run)) for run in runs),
             versions=runs[0].versions if runs else {},
             surroundings=self.environment.flags if flags is None else flags,
             host=platform.node(),

@@ -244,9 +244,10 @@ class Sampler:
     def _short_chain_and_slopes_s(self) -> tuple[float, tuple[float, ...]]:
         """Return the time of a short chain, and the slope of each sample: seconds per collective.
 
-        The time of a short chain is the p25 over all samples. The slope of a sample is computed
-        from its long chain and from its short chain. If the p25 is smaller than the time of this
-        short chain, the p25 is used instead, because the machine stalled in the short chain.
+        The time of a short chain is the p25 over all samples, or the time of the warm-up's chain if
+        that chain is as long and was faster. The slope of a sample is computed from its long chain
+        and its own short chain. If its own short chain took longer than the time of a short chain,
+        the machine stalled in it, and the time of a short chain is used instead.
         """
         short_s = launch_time_s([short for short, _ in self._chain_times_s])
         if self.program.shortest_chain_iterations == self.program.iterations_per_turn:

@@ -104,7 +104,7 @@ def load_function(
     functions = (
         [resolve_name(core_functions[name])]
         if name in core_functions
-        else extensions.load_functions(name, extension_table)
+        else extensions.load_declared_functions(name, extension_table)
     )
     if not functions:
         raise wire.WireError(f"request: expected a name of {extension_table}, got {name!r}")

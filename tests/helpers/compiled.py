@@ -19,7 +19,7 @@ from busbw.extensions.compiled.worker import (
     Compiler,
     CompileSpec,
 )
-from busbw.model.case import convert_to
+from busbw.model.case import dataclass_from
 from busbw.model.field_types import moment_text
 from busbw.model.verdict import SessionVerdict
 from busbw.model.words import Outcome, SessionOutcome
@@ -54,7 +54,7 @@ def baseline(stored: CompiledProgram | None = None, **changes: Any) -> CompiledB
 
 def spec(topology: str = "v5e:2x4", **changes: Any) -> CompileSpec:
     """Return what is asked for, for eight chips."""
-    return convert_to(CompileSpec, build.spec(**changes), topology=topology)
+    return dataclass_from(CompileSpec, build.spec(**changes), topology=topology)
 
 
 def program(payload_bytes: int, peak_bytes: int | None, **changes: Any) -> CompiledVerdict:

@@ -113,7 +113,7 @@ def _import_all(program: str, folder: str) -> None:
             if importlib.util.find_spec(name.rpartition(".")[0]):
                 importlib.import_module(name)
     else:
-        importlib.import_module(f"{program}.cli").find_commands()
+        importlib.import_module(f"{program}.cli").find_command_modules()
     sys.path[:] = before
     # Else each session would say once more what is still in the buffer.
     sys.stdout.flush()

@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Any
 
 from busbw import __version__, wire
-from busbw.model.case import CaseSpec, convert_to
+from busbw.model.case import CaseSpec, dataclass_from
 from busbw.model.field_types import moment_text
-from busbw.model.verdict import Ceiling, PublishedBandwidth, SessionVerdict, Verdict
+from busbw.model.verdict import BandwidthCeiling, PublishedBandwidth, SessionVerdict, Verdict
 from busbw.model.words import Outcome, SessionOutcome
 from busbw.report.results import Results, case_result, read_results
 from tests.helpers import build
@@ -27,7 +27,7 @@ def verdict(payload_bytes: int, gb_per_s: float | None, **changes: Any) -> Verdi
     ours = ("framework", "strategy", "dtype", "ranks", "program", *of_workload)
     of_case = {name: changes.pop(name) for name in ours if name in changes}
     case = build.case(payload_bytes=payload_bytes, **of_case)
-    spec = convert_to(CaseSpec, case, ranks=None, mesh="", clock="default")
+    spec = dataclass_from(CaseSpec, case, ranks=None, mesh="", clock="default")
     summary = None if gb_per_s is None else build.summary(busbw_gb_per_s=gb_per_s)
     ordinary = build.verdict(
         Outcome.PASS if summary else Outcome.OUT_OF_MEMORY,
@@ -36,7 +36,7 @@ def verdict(payload_bytes: int, gb_per_s: float | None, **changes: Any) -> Verdi
         now=summary,
         baseline=summary and build.summary(busbw_gb_per_s=2 * summary.busbw_gb_per_s),
         limit=1.25,
-        ceiling=Ceiling(bytes_per_s=5e10, most_bytes_per_s=6e10, text="links", sure=True),
+        ceiling=BandwidthCeiling(bytes_per_s=5e10, most_bytes_per_s=6e10, text="links", sure=True),
         published=PublishedBandwidth(source=SOURCE, oom=False, algbw_gb_per_s=3.0),
     )
     return replace(ordinary, **changes)

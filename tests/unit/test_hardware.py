@@ -19,7 +19,7 @@ from busbw.hardware import (
     count_directed_links,
 )
 from busbw.model.machine import EnvironmentKey
-from busbw.model.verdict import Ceiling
+from busbw.model.verdict import BandwidthCeiling
 from busbw.model.words import GIB, MIB
 from tests.helpers import build
 
@@ -73,7 +73,7 @@ def _key(kind: str, ranks: int, mesh: str = "", hosts: int = 1) -> EnvironmentKe
 
 def _ceiling(
     key: EnvironmentKey, *, algorithm: dict[str, str] | None = None, **changes: Any
-) -> Ceiling:
+) -> BandwidthCeiling:
     ceiling = ceiling_of(key, build.case(ranks=key.ranks, **changes), algorithm)
     assert ceiling is not None
     return ceiling

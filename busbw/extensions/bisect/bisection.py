@@ -112,7 +112,7 @@ class TestedRelease:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Progress:
+class BisectionProgress:
     """The progress of a bisection, as its file contains it.
 
     Attributes:
@@ -153,7 +153,7 @@ class Bisection:
     is_fixed: bool
     sessions: SessionRunner
     folder: Path
-    progress: Progress
+    progress: BisectionProgress
     pinned_requirements: Sequence[str]
     interpreter: str
 
@@ -166,7 +166,9 @@ class Bisection:
         path = self.folder / _PROGRESS_NAME
         if path.exists():
             with storage.reraise_as(UsageError, ValueError, where=f"{path}: "):
-                progress = wire.from_json(Progress, wire.parse_json(storage.read(path)), "progress")
+                progress = wire.from_json(
+                    BisectionProgress, wire.parse_json(storage.read(path)), "progress"
+                )
             tested = (test for test in progress.tested if test.status is not Status.UNTESTABLE)
             self.progress = replace(progress, tested=tuple(tested))
 

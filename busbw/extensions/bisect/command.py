@@ -17,7 +17,7 @@ from pathlib import Path
 from packaging.version import Version
 
 from busbw.cli import Subparsers, add_command, command_error, print_progress
-from busbw.extensions.bisect.bisection import Bisection, Progress, releases_between
+from busbw.extensions.bisect.bisection import Bisection, BisectionProgress, releases_between
 from busbw.extensions.bisect.flags import NO_EFFECT, read_flags, try_flags
 from busbw.extensions.bisect.sessions import SessionRunner
 from busbw.extensions.stacks.environments import StackError
@@ -35,7 +35,7 @@ code 0: the release was found. With --flags: no flag has an effect.
 """
 
 
-def add_to(commands: Subparsers) -> None:
+def add_subcommand(commands: Subparsers) -> None:
     """Add the command `bisect` and its options to `commands`."""
     parser = add_command(
         commands,
@@ -132,7 +132,7 @@ def _make_bisection(options: argparse.Namespace) -> Bisection:
         is_fixed=good > bad,
         sessions=_make_session_runner(options, folder / "baselines"),
         folder=folder,
-        progress=Progress(command=words),
+        progress=BisectionProgress(command=words),
         pinned_requirements=options.pins,
         interpreter=options.python,
     )

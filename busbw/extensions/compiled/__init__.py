@@ -6,7 +6,7 @@ and runs the steps of a session. `compilers` compiles in several worker processe
 that are stored with the baselines. `results` shows, writes and reads the results.
 """
 
-MODES = {"busbw_compiled": "mode:mode_of"}
+MODES = {"busbw_compiled": "mode:requested_mode"}
 OPTIONS = {
     "topology": "options:TOPOLOGY",
     "libtpu": "options:LIBTPU",

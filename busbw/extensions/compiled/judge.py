@@ -288,10 +288,12 @@ def judge_programs(
 
 
 def baseline_of_verdict(verdict: CompiledVerdict, date: str) -> CompiledBaseline | None:
-    """Return a new baseline with the program of a judged case, to be stored or compared with.
+    """Return the compiled program of a judged case as a new baseline.
 
-    If the case ran out of memory, the baseline has no program. `date` is the day of the session.
-    Returns None if the case was skipped, or if it failed in another way.
+    The baseline is for storing, or for comparing other programs with it. If the program did not fit
+    into memory, the baseline has no program. `date` is the day of the session. Returns None if
+    nothing was compiled: the case was skipped, or the compiler failed for another reason. A case
+    that fails because its program changed has a baseline, too.
     """
     program = verdict.program
     is_stored = program.now is not None or verdict.outcome is Outcome.OUT_OF_MEMORY

@@ -10,7 +10,7 @@ from busbw import grid
 from busbw.baselines.document import BaselineError
 from busbw.driver.executor import Executor
 from busbw.extensions.program.options import program_name, program_sources
-from busbw.model.case import ALL_COLLECTIVES_WORD, CaseSpec, GridError, convert_to
+from busbw.model.case import ALL_COLLECTIVES_WORD, CaseSpec, GridError, dataclass_from
 from busbw.model.verdict import Verdict
 from busbw.session.accept import write_requested_baselines
 from busbw.session.command_line import how_to_install, shipped_folder
@@ -42,7 +42,7 @@ from .worker import Compiler, CompileSpec
 _SUPPORTED_FRAMEWORKS = ("jax", "fake")
 
 
-def mode_of(options: Options) -> Mode | None:
+def requested_mode(options: Options) -> Mode | None:
     """Return the session mode that compiles cases and measures nothing; None without --topology.
 
     Raises UsageError if an option is wrong or cannot be used with --topology.
@@ -85,7 +85,7 @@ def _select_specs(options: Options) -> tuple[CompileSpec, ...]:
     """
     specs = tuple(program_spec(options.frameworks[0], name) for name in program_sources(options))
     return tuple(
-        convert_to(CompileSpec, spec, topology=topology.name, compiler=label)
+        dataclass_from(CompileSpec, spec, topology=topology.name, compiler=label)
         for topology in options.extra["topology"]
         for label in compiler_labels(options)
         for spec in specs or grid.select_specs(options)
@@ -147,7 +147,7 @@ def compile_and_judge(
         text = compiler.release or f"none ({compiler.missing})"
         display.write_line(f"busbw compiler for {compiler.topology}: {text}")
     display.show_status(f"busbw: compiling {len(jobs)} programs")
-    compilation = convert_to(
+    compilation = dataclass_from(
         CompilingSession, collected_session, specs=specs, compilers=compilers, jobs=jobs
     )
     return judge_programs(compilation, parallel_compiler.compile_jobs(jobs))

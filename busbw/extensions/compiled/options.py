@@ -51,7 +51,7 @@ TOPOLOGY = Option(
         *("device", "ranks", "processes", "ranks_per_process", "hosts", "cluster", "launches"),
         *("time_budget", "fail_above", "against", "against_env", "try_env", "inject", "history"),
         *("memory_limit", "accept_regression", "prune_baselines", "soak", "require_signature"),
-        *extensions.declared_names("VIEWS"),
+        *extensions.names_in_extension_tables("VIEWS"),
     ),
     exclusion_reason="which measures nothing",
 )

@@ -18,7 +18,7 @@ from busbw import storage, wire
 from busbw.baselines import store
 from busbw.baselines.document import StoredFile, StoredLine, read_stored_file, stored_file_text
 from busbw.extensions.program.report import collectives_table
-from busbw.model.case import Case, CaseSpec, convert_to
+from busbw.model.case import Case, CaseSpec, dataclass_from
 from busbw.model.field_types import Date
 from busbw.model.launch import Failure
 from busbw.model.machine import EnvironmentKey
@@ -28,10 +28,10 @@ from busbw.report.conclusion import BOLD, OUTCOMES_WITHOUT_REASON, verdict_marku
 from busbw.report.results import (
     SessionDescription,
     SessionDocument,
-    abbreviate_homes,
+    shorten_homes_in_document,
 )
 from busbw.report.session import ChangeRow, written_baseline_tables
-from busbw.report.table import Column, Row, Table, TextLine, attributes_or_none
+from busbw.report.table import Column, Row, Table, TextLine, attributes_by_name
 from busbw.session.record import common_result_fields
 from busbw.session.state import JudgedSession
 
@@ -96,7 +96,7 @@ def read_stored_programs(path: Path, key: EnvironmentKey, case: Case) -> StoredP
     stored, cases = read_stored_file(path, CompiledBaselineFile, _BASELINE_DOCUMENT)
     store.check_matches_path(path, stored, key, case)
     return {
-        case.line_key: convert_to(CompiledBaseline, line, case=case)
+        case.line_key: dataclass_from(CompiledBaseline, line, case=case)
         for line, case in zip(stored.entries, cases)
     }
 
@@ -110,7 +110,7 @@ def baseline_file_text(key: EnvironmentKey, programs: StoredPrograms) -> str:
     """
     baselines = [programs[name] for name in sorted(programs)]
     entries = tuple(
-        convert_to(
+        dataclass_from(
             CompiledBaselineLine,
             baseline,
             baseline.case,
@@ -119,7 +119,7 @@ def baseline_file_text(key: EnvironmentKey, programs: StoredPrograms) -> str:
         for baseline in baselines
     )
     return stored_file_text(
-        convert_to(CompiledBaselineFile, baselines[0].case, environment=key, entries=entries)
+        dataclass_from(CompiledBaselineFile, baselines[0].case, environment=key, entries=entries)
     )
 
 
@@ -244,7 +244,7 @@ def compiled_case_row(verdict: CompiledVerdict) -> Row:
     return Row(
         {
             "payload_bytes": verdict.spec.payload_bytes,
-            **attributes_or_none(program.now, "temporary_bytes", "peak_bytes", "algorithm_text"),
+            **attributes_by_name(program.now, "temporary_bytes", "peak_bytes", "algorithm_text"),
             "outcome": verdict.outcome.value,
         },
         markup=verdict_markup(verdict),
@@ -304,7 +304,7 @@ class CompiledResults(SessionDocument):
     def verdicts(self) -> tuple[CompiledVerdict, ...]:
         """The verdicts on the cases, in the order of the document."""
         return tuple(
-            convert_to(CompiledVerdict, case, spec=convert_to(CompileSpec, case.spec, case))
+            dataclass_from(CompiledVerdict, case, spec=dataclass_from(CompileSpec, case.spec, case))
             for case in self.cases
         )
 
@@ -326,7 +326,7 @@ def results_json(judged_session: JudgedSession) -> str:
         compilers=tuple(compilation.compilers.values()),
         cases=tuple(map(case_record_of, judged_session.verdicts.values())),
     )
-    document = abbreviate_homes(wire.to_json(results), os.path.expanduser("~"))
+    document = shorten_homes_in_document(wire.to_json(results), os.path.expanduser("~"))
     return json.dumps(document, indent=1) + "\n"
 
 
@@ -336,15 +336,19 @@ def as_compiled_verdict(verdict: Verdict) -> CompiledVerdict:
     A session that ended before it compiled has verdicts of the class Verdict. Such a verdict is
     converted to a CompiledVerdict without a program.
     """
-    return verdict if isinstance(verdict, CompiledVerdict) else convert_to(CompiledVerdict, verdict)
+    return (
+        verdict
+        if isinstance(verdict, CompiledVerdict)
+        else dataclass_from(CompiledVerdict, verdict)
+    )
 
 
 def case_record_of(verdict: Verdict) -> CompiledCaseRecord:
     """Return the record of a case for the results document, with the values of `verdict`."""
-    return convert_to(
+    return dataclass_from(
         CompiledCaseRecord,
         as_compiled_verdict(verdict),
         verdict.spec,
         id=verdict.spec.id,
-        spec=convert_to(CaseSpec, verdict.spec),
+        spec=dataclass_from(CaseSpec, verdict.spec),
     )

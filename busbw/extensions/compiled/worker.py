@@ -25,7 +25,7 @@ from busbw import storage, wire
 from busbw.extensions.program.worker import parse_collectives
 from busbw.extensions.program.worker_values import CollectiveUse, ProgramDifference
 from busbw.model import variables
-from busbw.model.case import Case, CaseSpec, convert_to
+from busbw.model.case import Case, CaseSpec, dataclass_from
 from busbw.model.field_types import Date, Natural
 from busbw.model.machine import DeviceSet
 from busbw.model.verdict import Verdict
@@ -160,7 +160,7 @@ class CompileSpec(CaseSpec):
 
     @property
     def label_parts(self) -> tuple[str, ...]:
-        """The topology, and then the names of the kind of case, such as the collective."""
+        """The topology, and then the parts of the label of any case, such as the collective."""
         return (self.topology, *super().label_parts)
 
 
@@ -375,7 +375,7 @@ def _describe_program(
         counts = Counter[str]()
         for use in program.uses:
             counts[use.kind] += use.times
-        return convert_to(
+        return dataclass_from(
             CompiledProgram,
             optimized,
             collectives=dict(sorted(counts.items())),
@@ -385,7 +385,7 @@ def _describe_program(
         )
     expected = hlo_proof.ExpectedLoop(case, lowered.collectives_per_turn, topology.device)
     proved = hlo_proof.prove_loop(optimized.text, expected)
-    return convert_to(
+    return dataclass_from(
         CompiledProgram,
         optimized,
         collectives=dict(Counter(line.collective for line in proved.collectives)),

@@ -15,7 +15,7 @@ from typing import Any
 from busbw import wire
 from busbw.cli import Subparsers, add_command
 from busbw.extensions.estimate import costs
-from busbw.extensions.estimate.costs import Cost, LinkByLevel, LinkLevel
+from busbw.extensions.estimate.costs import Cost, LinkByPlace, LinkPlace
 from busbw.model.words import plural, seconds_text
 from busbw.report.table import Column, Table, make_rows, render
 from busbw.session.option import UsageError, number_type
@@ -28,7 +28,7 @@ the efficiency, best first. docs/studies.md lists formulas, models and links.
 _LINK_HELP = "a rate in one direction or a link's name, and perhaps a latency: 150GB/s,5us"
 
 
-def add_to(commands: Subparsers) -> None:
+def add_subcommand(commands: Subparsers) -> None:
     """Add the subcommand `busbw estimate` and its options to `commands`."""
     parser = add_command(
         commands,
@@ -143,7 +143,7 @@ def _estimates_document(options: argparse.Namespace) -> dict[str, Any]:
         name = options.model or "parameters"
         parameters = round(options.parameters or costs.KNOWN["parameters_of_model"][options.model])
         payload_bytes = parameters * costs.KNOWN["bytes_of_dtype"][options.dtype or "float32"]
-    links = {level: getattr(options, level.value) or options.bandwidth for level in LinkLevel}
+    links = {level: getattr(options, level.value) or options.bandwidth for level in LinkPlace}
     links = {level: link for level, link in links.items() if link is not None}
     estimates = []
     notes = []
@@ -195,7 +195,7 @@ def _cost_by_method(
 
 
 def _method_estimate(
-    method: str, hosts: int, cost: Cost, links: LinkByLevel, options: argparse.Namespace
+    method: str, hosts: int, cost: Cost, links: LinkByPlace, options: argparse.Namespace
 ) -> dict[str, Any]:
     """Return the estimate of a method with the given `cost` as a JSON object.
 

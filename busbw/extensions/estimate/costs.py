@@ -26,7 +26,7 @@ from typing import Any
 from busbw.session.option import number_type
 
 
-class LinkLevel(enum.StrEnum):
+class LinkPlace(enum.StrEnum):
     """The place of a link: INTRA, inside a host, or INTER, from a host to the other hosts."""
 
     INTRA = "intra"
@@ -51,7 +51,7 @@ class Link:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Flow:
-    """The messages at a LinkLevel that follow each other in a step, and so decide the level's time.
+    """The messages at a LinkPlace that follow each other in a step, and so decide the level's time.
 
     Messages on other links of the level are sent at the same time. If the two directions of a link
     carry different numbers of bytes, the busier direction counts.
@@ -74,7 +74,7 @@ class Flow:
         return self.message_count * link.latency_s + self.moved_bytes / link.bytes_per_s
 
 
-LinkByLevel = Mapping[LinkLevel, Link]
+LinkByPlace = Mapping[LinkPlace, Link]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,12 +91,12 @@ class Cost:
 
     """
 
-    flows: Mapping[LinkLevel, Flow]
+    flows: Mapping[LinkPlace, Flow]
     sent_bytes: float
     server_bytes: float | None = None
     is_sequential: bool = False
 
-    def predict_seconds(self, links: LinkByLevel) -> float:
+    def predict_seconds(self, links: LinkByPlace) -> float:
         """Return the time of communication in a step, in seconds, over the links of all levels.
 
         `links` must have a link for each level in `flows`.
@@ -104,12 +104,12 @@ class Cost:
         times_s = self._seconds_by_level(links).values()
         return sum(times_s) if self.is_sequential else max(times_s)
 
-    def bottleneck_level(self, links: LinkByLevel) -> LinkLevel:
+    def bottleneck_level(self, links: LinkByPlace) -> LinkPlace:
         """Return the level whose flow takes the most time over its link in `links`."""
         times_s = self._seconds_by_level(links)
         return max(times_s, key=lambda level: times_s[level])
 
-    def needed_bytes_per_s(self, links: LinkByLevel, limit_s: float) -> float | None:
+    def needed_bytes_per_s(self, links: LinkByPlace, limit_s: float) -> float | None:
         """Return the bandwidth that the bottleneck needs for a time of at most `limit_s` seconds.
 
         `links` has the link inside hosts and the link between hosts. The bottleneck is the link
@@ -126,7 +126,7 @@ class Cost:
         used_s += sum(times_s.values()) if self.is_sequential else 0.0
         return self.flows[level].moved_bytes / (limit_s - used_s) if used_s < limit_s else None
 
-    def _seconds_by_level(self, links: LinkByLevel) -> dict[LinkLevel, float]:
+    def _seconds_by_level(self, links: LinkByPlace) -> dict[LinkPlace, float]:
         """Return the time of the flow of each level over its link in `links`, in seconds."""
         return {level: flow.predict_seconds(links[level]) for level, flow in self.flows.items()}
 
@@ -146,7 +146,7 @@ def ring_cost(payload_bytes: float, ranks: int, hosts: int) -> Cost:
     """
     sent_bytes = 2 * (ranks - 1) / ranks * payload_bytes
     flow = Flow(message_count=2 * (ranks - 1), moved_bytes=sent_bytes)
-    levels = [LinkLevel.INTRA] * (ranks > hosts) + [LinkLevel.INTER] * (hosts > 1)
+    levels = [LinkPlace.INTRA] * (ranks > hosts) + [LinkPlace.INTER] * (hosts > 1)
     return Cost(flows=dict.fromkeys(levels, flow), sent_bytes=sent_bytes)
 
 
@@ -162,8 +162,8 @@ def naive_ring_cost(payload_bytes: float, ranks: int, hosts: int) -> Cost:
     # The way back goes from the last rank to the first, and ends before the last rank.
     inter_host_messages = 0 if hosts == 1 else 2 * (hosts - 1) + (ranks > hosts)
     message_count = {
-        LinkLevel.INTRA: 2 * (ranks - 1) - inter_host_messages,
-        LinkLevel.INTER: inter_host_messages,
+        LinkPlace.INTRA: 2 * (ranks - 1) - inter_host_messages,
+        LinkPlace.INTER: inter_host_messages,
     }
     return Cost(
         flows={
@@ -190,7 +190,7 @@ def dedicated_parameter_servers_cost(
     gradients each send 492 M values in all to the server, and receive as many.
     """
     server_bytes = ranks * payload_bytes / servers
-    level, workers = (LinkLevel.INTRA, 1) if hosts == 1 else (LinkLevel.INTER, ranks // hosts)
+    level, workers = (LinkPlace.INTRA, 1) if hosts == 1 else (LinkPlace.INTER, ranks // hosts)
     flow = Flow(message_count=2, moved_bytes=2 * max(workers * payload_bytes, server_bytes))
     return Cost(flows={level: flow}, sent_bytes=payload_bytes, server_bytes=server_bytes)
 
@@ -212,17 +212,17 @@ def colocated_parameter_servers_cost(
     bytes_per_server = payload_bytes / servers
     ranks_per_host = ranks // hosts
     # The bytes that links of a level push in each direction, from hosts with fewer or more servers.
-    pushed_bytes: dict[LinkLevel, list[float]] = defaultdict(list)
+    pushed_bytes: dict[LinkPlace, list[float]] = defaultdict(list)
     for servers_of_host in {servers // hosts, -(-servers // hosts)}:
         held_bytes = servers_of_host * bytes_per_server
         if servers_of_host and ranks_per_host > 1:
             # A rank with a server pushes to the other servers of its host alone.
             own_bytes = bytes_per_server * (servers_of_host == ranks_per_host)
             into_server_bytes = (ranks_per_host - 1) * bytes_per_server
-            pushed_bytes[LinkLevel.INTRA] += [held_bytes - own_bytes, into_server_bytes]
+            pushed_bytes[LinkPlace.INTRA] += [held_bytes - own_bytes, into_server_bytes]
         if hosts > 1:
             out_bytes = ranks_per_host * (payload_bytes - held_bytes)
-            pushed_bytes[LinkLevel.INTER] += [out_bytes, (ranks - ranks_per_host) * held_bytes]
+            pushed_bytes[LinkPlace.INTER] += [out_bytes, (ranks - ranks_per_host) * held_bytes]
     return Cost(
         flows={
             level: Flow(message_count=2, moved_bytes=2 * max(directions_bytes))

@@ -20,7 +20,7 @@ from busbw.cli import (
     check_output_file,
     command_error,
 )
-from busbw.cli.history import read_session, select_machine_histories
+from busbw.cli.history import read_session_document, select_machine_histories
 from busbw.extensions.page.charts import (
     Chart,
     DrawingError,
@@ -38,7 +38,7 @@ from busbw.session.option import UsageError, as_usage_error, parse_path, parse_t
 _DRAW_BY_SUFFIX: Mapping[str, Callable[[Chart], str | bytes]] = {".svg": draw_svg, ".png": draw_png}
 
 
-def add_to(commands: Subparsers) -> None:
+def add_subcommand(commands: Subparsers) -> None:
     """Add the subcommand `busbw figure` and its options to `commands`."""
     parser = add_command(
         commands,
@@ -129,7 +129,7 @@ def _requested_chart(options: argparse.Namespace) -> Chart:
             return published_chart(
                 list(map(read_published_table, _published_bandwidth_files(options)))
             )
-    sessions = [read_session(path) for path in options.results]
+    sessions = [read_session_document(path) for path in options.results]
     # The sessions may have no bandwidth, or too many curves.
     with as_usage_error(ValueError, where=f"{', '.join(map(str, options.results))}: "):
         return bandwidth_chart([curve for session in sessions for curve in curves_of(session)])

@@ -24,7 +24,7 @@ from busbw.cli import (
     check_output_file,
     command_error,
 )
-from busbw.cli.history import cases_tables, read_session, select_machine_histories
+from busbw.cli.history import cases_tables, read_session_document, select_machine_histories
 from busbw.history.levels import MachineHistory
 from busbw.history.texts import failing_since_texts, history_paragraphs
 from busbw.model.words import plural
@@ -47,7 +47,7 @@ from .charts import (
 _GENERATOR_TAG = '<meta name="generator" content="busbw page">'
 
 
-def add_to(commands: Subparsers) -> None:
+def add_subcommand(commands: Subparsers) -> None:
     """Add the subcommand `busbw page` and its options to `commands`."""
     parser = add_command(
         commands,
@@ -89,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
     if not options.results and options.history is None:
         raise UsageError("expected files of --results, --history=DIR, or both")
     check_output_file("--output", options.output, "a page of busbw page", is_page)
-    sessions = [read_session(path) for path in options.results]
+    sessions = [read_session_document(path) for path in options.results]
     machines = select_machine_histories(
         options.history, options.baselines, name=options.machine, sessions=sessions
     )

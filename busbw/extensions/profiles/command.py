@@ -63,7 +63,7 @@ def _compile_pattern_with_group(group: str, text: str) -> re.Pattern[str]:
     raise ValueError(f"{text!r} has no group (?P<{group}>...)")
 
 
-def add_to(commands: Subparsers) -> None:
+def add_subcommand(commands: Subparsers) -> None:
     """Add the subcommand `busbw trace` and its options to `commands`."""
     parser = add_command(
         commands,

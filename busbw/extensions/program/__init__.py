@@ -7,6 +7,6 @@ compares the collectives with the stored collectives of the same program.
 """
 
 COMMANDS = {"program": "report"}
-MODES = {"busbw_verdict": "mode:mode_of"}
+MODES = {"busbw_verdict": "mode:requested_mode"}
 OPTIONS = {"program": "options:PROGRAM"}
 WORKER_OPERATIONS = {"program": "worker:list_collectives"}

@@ -103,7 +103,7 @@ class ProgramCases:
         )
 
 
-def mode_of(options: Options) -> run.Mode | None:
+def requested_mode(options: Options) -> run.Mode | None:
     """Return the session mode that measures programs; None without --program.
 
     Raises UsageError if a program cannot be compiled or read, or has no collective to measure.

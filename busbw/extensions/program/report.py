@@ -16,7 +16,7 @@ from pathlib import Path
 from busbw.cli import Subparsers, add_command
 from busbw.collectives import COLLECTIVES
 from busbw.model.words import bytes_text, payload_text, plural
-from busbw.report.table import Column, Table, attributes_or_none, make_rows, render
+from busbw.report.table import Column, Table, attributes_by_name, make_rows, render
 from busbw.session.command_line import make_options, parse_options
 from busbw.session.option import UsageError
 
@@ -43,7 +43,7 @@ _COLUMNS = (
 )
 
 
-def add_to(commands: Subparsers) -> None:
+def add_subcommand(commands: Subparsers) -> None:
     """Add the command `busbw program` and its arguments to `commands`."""
     parser = add_command(
         commands,
@@ -112,8 +112,8 @@ def collectives_table(uses: CollectiveUses) -> Table:
         columns=_COLUMNS,
         rows=make_rows(
             {
-                **attributes_or_none(use, "kind_text", "dtype", "payload_bytes"),
-                **attributes_or_none(use, "groups_text", "times_text"),
+                **attributes_by_name(use, "kind_text", "dtype", "payload_bytes"),
+                **attributes_by_name(use, "groups_text", "times_text"),
                 "ranks": use.ranks or None,
                 "traffic_bytes": sent_bytes_per_step(use),
                 "started": f"asynchronous, {plural(use.hidden_by, 'operation')} between"

@@ -60,7 +60,7 @@ class _WaitingDisplay(Display):
             print(text, file=sys.stderr, flush=True)
 
 
-def add_to(commands: Subparsers) -> None:
+def add_subcommand(commands: Subparsers) -> None:
     """Add the subcommand ``doctor`` and its options to the commands of busbw."""
     parser = add_command(
         commands,

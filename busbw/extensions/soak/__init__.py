@@ -6,7 +6,7 @@ sums are added up. In workers, `worker_comparison` compares results, `worker_hea
 counters, and `worker_signature` reads the order of summation from a result.
 """
 
-MODES = {"busbw_verdict": "mode:mode_of"}
+MODES = {"busbw_verdict": "mode:requested_mode"}
 OPTIONS = {"soak": "options:SOAK", "require_signature": "options:REQUIRE_SIGNATURE"}
 OBSERVERS = {"health": "findings:make_observer"}
 FINDINGS = {"health": "findings:health_finding", "signature": "findings:signature_finding"}

@@ -48,7 +48,7 @@ _OUTCOMES_BY_FAILURE = {
 }
 
 
-def mode_of(options: Options) -> Mode | None:
+def requested_mode(options: Options) -> Mode | None:
     """Return the mode that soaks the cases of a session, or None without --soak."""
     if SOAK_VALUE not in options.extra:
         return None

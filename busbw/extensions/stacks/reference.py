@@ -45,7 +45,7 @@ from .environments import (
 )
 
 
-def add_to(commands: Subparsers) -> None:
+def add_subcommand(commands: Subparsers) -> None:
     """Add the command `stack` and its options to `commands`."""
     parser = add_command(
         commands,

@@ -61,7 +61,7 @@ _SESSION_OPTIONS = (
 )
 
 
-def add_to(commands: Subparsers) -> None:
+def add_subcommand(commands: Subparsers) -> None:
     """Add the subcommand `find-slow` and its options to `commands`."""
     parser = add_command(
         commands,

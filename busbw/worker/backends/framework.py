@@ -99,7 +99,7 @@ class ChainProgram(Program):
         counted = int(self._turns_run) * self.iterations_per_turn
         if counted != iterations:
             raise wrong_result(f"the program ran {counted} iterations, expected {iterations}")
-        return self._compare_results(self._draw, iterations)
+        return self._check_and_count_results(self._draw, iterations)
 
     def max_chain_iterations(self, max_exact_iterations: int) -> int:
         """Return the largest number of iterations in a call of the program.
@@ -149,7 +149,7 @@ class ChainProgram(Program):
         """Return this process's first rank, and the result of this rank as in `results_by_rank`."""
         return next(iter(self.results_by_rank().items()))
 
-    def _compare_results(self, draw_number: int, iterations: int) -> int:
+    def _check_and_count_results(self, draw_number: int, iterations: int) -> int:
         """Compare the result on each rank of this process with the exact result of the chain.
 
         The chain began with the draw with the number `draw_number`, and had `iterations`

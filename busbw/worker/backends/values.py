@@ -262,7 +262,7 @@ def chunks_with_exact_values(
             yield begin, np.asarray(buffer[begin:end]), chunk[: end - begin]
 
 
-def array_at(address: int, count: int, dtype: Any) -> Array:
+def array_at_address(address: int, count: int, dtype: Any) -> Array:
     """Return the memory at `address`, such as a framework's buffer, as a writable array.
 
     `count` is the number of elements, and `dtype` their numpy type. No memory is copied.

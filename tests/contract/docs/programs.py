@@ -71,8 +71,8 @@ def _of_busbw(words: Sequence[str]) -> str:
 
 def busbw_parsers() -> Mapping[str, argparse.ArgumentParser]:
     parsers = _Raising().add_subparsers()
-    for command in cli.find_commands():
-        command.add_to(parsers)
+    for command in cli.find_command_modules():
+        command.add_subcommand(parsers)
     return parsers.choices
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from busbw.driver.local import find_free_addresses, proxy_exception
+from busbw.driver.local import find_free_addresses, proxy_bypass_variables
 from busbw.driver.transport import HostError
 
 HOSTS = ("10.0.0.1", "fd00::1")
@@ -25,7 +25,7 @@ LISTED = "10.0.0.1,fd00::1"
 def test_the_hosts_of_a_group_are_added_to_the_list_of_hosts_without_a_proxy_for_grpc(
     user: Mapping[str, str], listed: str
 ) -> None:
-    assert proxy_exception(user, HOSTS) == {"no_grpc_proxy": listed}
+    assert proxy_bypass_variables(user, HOSTS) == {"no_grpc_proxy": listed}
 
 
 def test_a_worker_address_that_the_host_does_not_have_is_refused() -> None:

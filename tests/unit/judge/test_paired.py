@@ -12,7 +12,7 @@ import pytest
 
 from busbw.judge.case import JudgingSettings
 from busbw.judge.paired import (
-    decide_by_looks,
+    decide_paired_case,
     judge_paired_case,
     pair_launches,
     prior_variance_from_log_ratios,
@@ -219,7 +219,7 @@ Noise = Callable[[random.Random], float]
 
 def _decided(*shifts: float, looks: SequentialTestThresholds = LOOKS, **options: Any) -> Any:
     """Return the decision on a case, typed so that a test needs no check for None."""
-    return decide_by_looks(shifts, looks, **{"case_count": 1, "min_loss": 0.02, **options})
+    return decide_paired_case(shifts, looks, **{"case_count": 1, "min_loss": 0.02, **options})
 
 
 @pytest.mark.parametrize(
@@ -366,7 +366,7 @@ def _ended(chance: random.Random, noise: Noise, slower: float) -> Outcome | None
     """Return the outcome of a case that gets as many launches as the rule needs."""
     looks, shifts = POLICIES[DeviceClass.CPU].looks, list[float]()
     while True:
-        decision = decide_by_looks(shifts, looks, case_count=CASES, min_loss=looks.min_loss)
+        decision = decide_paired_case(shifts, looks, case_count=CASES, min_loss=looks.min_loss)
         if decision.pair_count_at_next_look is None:
             return decision.outcome
         shifts += [

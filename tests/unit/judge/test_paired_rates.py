@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from busbw.judge.paired import decide_by_looks, prior_variance_from_log_ratios
+from busbw.judge.paired import decide_paired_case, prior_variance_from_log_ratios
 from busbw.judge.policy import POLICIES
 from busbw.model.words import DeviceClass, Outcome
 from busbw.stats.launches import Variance
@@ -34,7 +34,7 @@ class Case:
         pairs = LOOKS.pair_counts[0]
         while True:
             shifts = [shift + math.log1p(slower) for shift in self.shifts(pairs)]
-            decision = decide_by_looks(
+            decision = decide_paired_case(
                 shifts, LOOKS, case_count=cases, min_loss=LOOKS.min_loss, prior_variance=prior
             )
             if decision.pair_count_at_next_look is None:

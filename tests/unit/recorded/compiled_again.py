@@ -12,7 +12,7 @@ from busbw import wire
 from busbw.extensions.compiled.judge import CompileJob, CompilingSession, judge_programs
 from busbw.extensions.compiled.results import read_stored_program, results_json
 from busbw.extensions.compiled.worker import CompiledProgram, Compiler, CompileSpec
-from busbw.model.case import Case, CaseSpec, convert_to
+from busbw.model.case import Case, CaseSpec, dataclass_from
 from busbw.model.launch import Failure
 from busbw.model.machine import EnvironmentKey
 from tests.helpers.recorded_sessions import Recorded
@@ -25,7 +25,7 @@ COMPILED = datetime(2026, 11, 22, tzinfo=UTC)
 def compiled(recorded: Recorded, root: Path) -> dict[str, Any]:
     inputs = recorded.inputs
     specs = tuple(
-        convert_to(
+        dataclass_from(
             CompileSpec,
             wire.from_json(CaseSpec, row["spec"]),
             topology=row["topology"],

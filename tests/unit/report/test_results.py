@@ -12,7 +12,7 @@ import pytest
 
 from busbw import wire
 from busbw.model.launch import Measurement
-from busbw.model.verdict import Ceiling, PublishedBandwidth, SessionVerdict, Verdict
+from busbw.model.verdict import BandwidthCeiling, PublishedBandwidth, SessionVerdict, Verdict
 from busbw.model.words import Outcome, OutOfMemoryDetection, SessionOutcome
 from busbw.report.results import Results, read_results
 from tests.helpers import build
@@ -49,7 +49,7 @@ COMPARED = build.verdict(
     ratio_error=0.02,
     limit=1.6,
     provisional=True,
-    ceiling=Ceiling(bytes_per_s=8e9, most_bytes_per_s=9e9, text="links", sure=True),
+    ceiling=BandwidthCeiling(bytes_per_s=8e9, most_bytes_per_s=9e9, text="links", sure=True),
     published=PublishedBandwidth(source="a paper", oom=False, algbw_gb_per_s=3.0, doubt="old"),
 )
 OUT = build.verdict(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from busbw.model.verdict import Ceiling, Verdict
+from busbw.model.verdict import BandwidthCeiling, Verdict
 from busbw.model.words import Outcome
 from busbw.report.conclusion import legend_lines, verdict_tables
 from busbw.report.table import TextLine, render_text
@@ -57,11 +57,17 @@ def test_a_provisional_or_expected_outcome_has_a_mark_that_the_legend_explains(
     assert legend_lines([verdict, build.verdict()])[-1].startswith(meaning)
 
 
-LINKS = Ceiling(bytes_per_s=8e9, most_bytes_per_s=8e9, text="links: 2 of 4 in use", sure=True)
-MEMORY = Ceiling(bytes_per_s=7e9, most_bytes_per_s=8e9, text="memory of 9.00 GB/s", sure=True)
+LINKS = BandwidthCeiling(
+    bytes_per_s=8e9, most_bytes_per_s=8e9, text="links: 2 of 4 in use", sure=True
+)
+MEMORY = BandwidthCeiling(
+    bytes_per_s=7e9, most_bytes_per_s=8e9, text="memory of 9.00 GB/s", sure=True
+)
 
 
-def _verdict_with_ceiling(payload: int, ceiling: Ceiling | None, **changes: Any) -> Verdict:
+def _verdict_with_ceiling(
+    payload: int, ceiling: BandwidthCeiling | None, **changes: Any
+) -> Verdict:
     return build.verdict(spec=build.spec(payload_bytes=payload), ceiling=ceiling, **changes)
 
 

@@ -23,7 +23,7 @@ from tests.helpers import build
 @pytest.fixture(autouse=True)
 def without_index(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lock no stack, for which uv would ask an index."""
-    monkeypatch.setattr(extensions, "load_functions", lambda name: [])
+    monkeypatch.setattr(extensions, "load_declared_functions", lambda name: [])
 
 
 def options(root: Path, **changes: Any) -> Options:

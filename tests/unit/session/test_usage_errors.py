@@ -15,7 +15,7 @@ from busbw.model.case import GridError
 from busbw.session.command_line import make_options, parse_options
 from busbw.session.measure import Display
 from busbw.session.option import UsageError
-from busbw.session.run import mode_of, run_session
+from busbw.session.run import requested_mode, run_session
 from tests.contract.plugin.test_reference_options import AGAINST
 
 RANKS = "expected a number from 2 to 10000000, got {!r}"
@@ -209,7 +209,7 @@ def _refused(root: Path, *words: str) -> str:
     """Return the error with which a session of these options ends before it measures."""
     with pytest.raises((UsageError, GridError)) as refused:
         options = make_options(parse_options([*USUAL, *words]), root)
-        mode = mode_of(options)
+        mode = requested_mode(options)
         run_session(mode.collected_session, mode.select_specs(options), Display(), mode.run_cases)
     return str(refused.value)
 

@@ -30,7 +30,7 @@ _OWN_RUNNER_COMMENT = """
 #   Without it the run is red: there is no such device on GitHub's own machines."""
 
 
-def add_to(commands: Subparsers) -> None:
+def add_subcommand(commands: Subparsers) -> None:
     """Add the subcommand ``init`` and its options to the commands of busbw."""
     parser = add_command(
         commands,

@@ -161,10 +161,10 @@ def describe_devices(
     processes: int | None = None,
     hosts: int | None = None,
 ) -> DeviceSet:
-    """Return the DeviceSet that describes devices, and what busbw uses on these devices.
+    """Return the DeviceSet of `devices`.
 
-    The description has the kind and the number of the devices, and the program, the strategies and
-    the clocks for these devices.
+    It has the kind and number of the devices, the strategies and clocks that can be used on the
+    devices, and the names of the program and the allocator for protocols.
 
     Args:
         device: the class of the devices.
@@ -185,7 +185,7 @@ def describe_devices(
         allocator=_allocator_setting(device),
         strategies={"default": "psum", "psum": "psum"},
         clocks=usable_clocks(device, has_readable_profiler=versions.has_readable_profiler()),
-        mesh=_torus_extents(devices) if device is DeviceClass.TPU else "",
+        mesh=_torus_extents_text(devices) if device is DeviceClass.TPU else "",
         cores=host.usable_cores() if is_virtual else None,
         processes=processes,
         hosts=hosts or processes,
@@ -208,10 +208,10 @@ def make_mesh(case: Case, devices: Sequence[Any]) -> Mesh:
     shape = tuple(axes.values())
     if parts == 1:
         return Mesh(mesh_utils.create_device_mesh(shape, used), tuple(axes))
-    return Mesh(_arrange_in_rows(used, parts).reshape(shape), tuple(axes))
+    return Mesh(_arrange_devices_in_rows(used, parts).reshape(shape), tuple(axes))
 
 
-def _arrange_in_rows(devices: Sequence[Any], row_count: int) -> Any:
+def _arrange_devices_in_rows(devices: Sequence[Any], row_count: int) -> Any:
     """Arrange devices in `row_count` rows of equal length.
 
     A row has all devices of one process or more, so no process is in two rows. All devices of a row
@@ -256,7 +256,7 @@ def _allocator_setting(device: DeviceClass) -> str:
     return "preallocated" if is_preallocated else "grown"
 
 
-def _torus_extents(devices: Sequence[Any]) -> str:
+def _torus_extents_text(devices: Sequence[Any]) -> str:
     """Return the number of TPUs along each axis of the torus that links `devices`.
 
     The result is a text such as ``2x4``. All `devices` must be TPUs, which have coordinates in the

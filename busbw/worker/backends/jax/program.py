@@ -23,7 +23,7 @@ from .. import hlo, hlo_proof
 from ..base import wrong_world
 from ..framework import ChainProgram
 from ..recordings import end_by_begin_instruction_of
-from ..values import CaseValues, array_at
+from ..values import CaseValues, array_at_address
 from .collective import (
     REPLICATED,
     UncompiledProgram,
@@ -130,7 +130,7 @@ class JaxProgram(ChainProgram):
             self.values.write_starting_values(
                 draw_number,
                 {
-                    rank: array_at(shard.unsafe_buffer_pointer(), shard.size, shard.dtype)
+                    rank: array_at_address(shard.unsafe_buffer_pointer(), shard.size, shard.dtype)
                     for rank, shard in shards
                 },
             )
@@ -154,10 +154,10 @@ class JaxProgram(ChainProgram):
         return buffers
 
     def _run_and_count_turns(self, iterations: int) -> tuple[Any, Any]:
-        loop_counts = self._replicate(iterations // self.iterations_per_turn)
+        loop_counts = self._replicate_number(iterations // self.iterations_per_turn)
         if self._uncompiled.has_delay:
             busy_steps = self.delay_steps if self.is_injecting else 0
-            loop_counts = loop_counts, self._replicate(busy_steps)
+            loop_counts = loop_counts, self._replicate_number(busy_steps)
         counted, *buffers = self._call(loop_counts, *self.inputs)
         jax.block_until_ready(buffers)
         if self._uncompiled.donates_buffers:
@@ -173,11 +173,11 @@ class JaxProgram(ChainProgram):
         shards = [shard for shard in values.addressable_shards if shard.device in ranks]
         return dict(sorted((ranks[shard.device], shard.data) for shard in shards))
 
-    def _replicate(self, number: int) -> Any:
+    def _replicate_number(self, number: int) -> Any:
         """Copy `number` to each device of the mesh; return a JAX array, an integer of 32 bits."""
         return put_on_devices(np.array(number, np.int32), self._replicated)
 
-    def _compare_results(self, draw_number: int, iterations: int) -> int:
+    def _check_and_count_results(self, draw_number: int, iterations: int) -> int:
         """Compare the result on each rank of this process with the exact result of the chain.
 
         The chain began with the draw with the number `draw_number`, and had `iterations`

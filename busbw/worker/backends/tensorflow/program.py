@@ -18,7 +18,7 @@ from busbw.model.words import Clock, Placement
 
 from ..base import wrong_world
 from ..framework import ChainProgram
-from ..values import CaseValues, array_at, repeat_period
+from ..values import CaseValues, array_at_address, repeat_period
 from . import proof
 
 
@@ -120,7 +120,7 @@ class TensorflowProgram(ChainProgram):
             return
         # A virtual device uses its memory only during a call, so the host may write to it now.
         arrays = (value._numpy() for value in self._local_tensors(self.inputs))
-        buffers = (array_at(array.ctypes.data, array.size, array.dtype) for array in arrays)
+        buffers = (array_at_address(array.ctypes.data, array.size, array.dtype) for array in arrays)
         self.values.write_starting_values(
             draw_number, dict(enumerate(buffers, start=self._first_rank))
         )

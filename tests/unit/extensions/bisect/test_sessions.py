@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from busbw.extensions.bisect import sessions
-from busbw.extensions.bisect.bisection import Bisection, Progress
+from busbw.extensions.bisect.bisection import Bisection, BisectionProgress
 from busbw.extensions.bisect.sessions import Criterion, SessionRunner, Status
 from busbw.extensions.stacks import environments
 from busbw.extensions.stacks.environments import StackError
@@ -39,7 +39,7 @@ def _bisection(folder: Path) -> Bisection:
         is_fixed=False,
         sessions=_runner(folder),
         folder=folder / "bisection",
-        progress=Progress(command=()),
+        progress=BisectionProgress(command=()),
         pinned_requirements=(),
         interpreter="python",
     )

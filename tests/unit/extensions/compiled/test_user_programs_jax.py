@@ -11,7 +11,7 @@ from busbw.extensions.compiled.judge import program_differences
 from busbw.extensions.compiled.mode import program_spec
 from busbw.extensions.compiled.worker import CompiledProgram, CompileSpec
 from busbw.extensions.program.worker_values import ProgramDifference
-from busbw.model.case import convert_to
+from busbw.model.case import dataclass_from
 from busbw.model.launch import Failure
 from busbw.model.words import FailureKind
 from tests.helpers import compilers
@@ -120,7 +120,7 @@ def _answers(
     sources: Mapping[str, str], topology: str = "v5e:2x4", cache: Path | None = None
 ) -> dict[str, CompiledProgram | Failure]:
     specs = {
-        name: convert_to(CompileSpec, program_spec("jax", source), topology=topology)
+        name: dataclass_from(CompileSpec, program_spec("jax", source), topology=topology)
         for name, source in sources.items()
     }
     return compilers.compile_specs(specs, compilers.compilers([topology]), cache)

@@ -13,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from busbw.extensions.estimate.costs import (
-    LinkLevel,
+    LinkPlace,
     colocated_parameter_servers_cost,
     dedicated_parameter_servers_cost,
     naive_ring_cost,
@@ -34,8 +34,8 @@ def test_the_estimated_ring_sends_one_nth_of_the_gradients_in_each_of_2_times_n_
     assert set(cost.flows) == {level for level, used in _levels(ranks, hosts).items() if used}
 
 
-def _levels(ranks: int, hosts: int) -> dict[LinkLevel, bool]:
-    return {LinkLevel.INTRA: ranks > hosts, LinkLevel.INTER: hosts > 1}
+def _levels(ranks: int, hosts: int) -> dict[LinkPlace, bool]:
+    return {LinkPlace.INTRA: ranks > hosts, LinkPlace.INTER: hosts > 1}
 
 
 @pytest.mark.parametrize(("ranks", "hosts"), PLACEMENTS)
@@ -45,7 +45,7 @@ def test_the_bytes_of_an_estimated_naive_ring_equal_the_bytes_of_its_counted_mes
     path = [*range(ranks), *range(ranks - 1)]
     per_host = ranks // hosts
     counts = Counter(
-        LinkLevel.INTRA if source // per_host == target // per_host else LinkLevel.INTER
+        LinkPlace.INTRA if source // per_host == target // per_host else LinkPlace.INTER
         for source, target in itertools.pairwise(path)
     )
     flows = naive_ring_cost(1.0, ranks, hosts).flows
@@ -59,19 +59,19 @@ def test_each_of_eight_colocated_servers_is_estimated_to_move_3_5_times_the_grad
     assert 2 * cost.sent_bytes == pytest.approx(4 * 7 / 8)
 
 
-def _pushed(ranks: int, hosts: int, servers: int) -> dict[LinkLevel, int]:
+def _pushed(ranks: int, hosts: int, servers: int) -> dict[LinkPlace, int]:
     """Count shares pushed over the busiest link of each level, in its busier direction."""
     per_host = ranks // hosts
     places = [host * per_host + row for row in range(per_host) for host in range(hosts)][:servers]
-    counts: Counter[tuple[LinkLevel, str, int]] = Counter()
+    counts: Counter[tuple[LinkPlace, str, int]] = Counter()
     for worker in range(ranks):
         for server in places:
             if worker // per_host != server // per_host:
-                counts[LinkLevel.INTER, "out", worker // per_host] += 1
-                counts[LinkLevel.INTER, "in", server // per_host] += 1
+                counts[LinkPlace.INTER, "out", worker // per_host] += 1
+                counts[LinkPlace.INTER, "in", server // per_host] += 1
             elif worker != server:
-                counts[LinkLevel.INTRA, "out", worker] += 1
-                counts[LinkLevel.INTRA, "in", server] += 1
+                counts[LinkPlace.INTRA, "out", worker] += 1
+                counts[LinkPlace.INTRA, "in", server] += 1
     levels = {level for level, _, _ in counts}
     return {
         level: max(count for key, count in counts.items() if key[0] is level) for level in levels
@@ -91,5 +91,5 @@ def test_the_estimated_bytes_moved_by_colocated_parameter_servers_equal_counted_
 
 def test_an_estimate_lets_the_workers_of_a_host_share_the_link_to_dedicated_servers() -> None:
     assert (
-        dedicated_parameter_servers_cost(1.0, 8, 2, 8).flows[LinkLevel.INTER].moved_bytes == 2 * 4.0
+        dedicated_parameter_servers_cost(1.0, 8, 2, 8).flows[LinkPlace.INTER].moved_bytes == 2 * 4.0
     )

@@ -24,7 +24,7 @@ from busbw.model.launch import LaunchId, MeasurementPlan
 from busbw.model.words import DeviceClass
 from busbw.worker.backends.base import MeasuringError
 from busbw.worker.backends.jax.backend import JaxBackend
-from busbw.worker.backends.values import array_at
+from busbw.worker.backends.values import array_at_address
 from busbw.worker.host import HostMemoryGuard
 from busbw.worker.measure import MeasuringWorker
 
@@ -36,7 +36,7 @@ Planted = tuple[int, "int | None", "int | None"]
 def _memories_of(chain: Any) -> Memories:
     shards = chain._shards_by_rank(chain.result)
     return {
-        rank: array_at(shard.unsafe_buffer_pointer(), shard.size, np.uint32)
+        rank: array_at_address(shard.unsafe_buffer_pointer(), shard.size, np.uint32)
         for rank, shard in shards.items()
     }
 
