@@ -98,7 +98,7 @@ def _busbw_section_lines(
     count = sum(verdict.outcome is Outcome.NO_BASELINE for verdict in verdicts)
     if count and not judged_session.options.writes_baselines:
         cases = plural(count, "case")
-        yield TextLine(f"{cases} without a baseline; --update-baselines=new records their times")
+        yield TextLine(f"{cases} without a baseline; --update-baselines=new stores the results")
     yield from conclusion_lines(
         verdicts, judged_session.session_verdict, judged_session.failing_since
     )

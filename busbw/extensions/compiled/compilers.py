@@ -31,7 +31,7 @@ from busbw.frameworks import FRAMEWORKS
 from busbw.hardware import CHIPS, Chip
 from busbw.model.launch import Failure, LaunchId
 from busbw.model.machine import mesh_shape
-from busbw.model.words import DeviceClass, choices_text
+from busbw.model.words import DeviceClass
 from busbw.session.machine import interpreter_of_framework
 from busbw.session.option import as_usage_error, cache_folder
 from busbw.session.options import Options
@@ -136,7 +136,7 @@ def parse_topology(name: str) -> Topology:
         return _make_tpu_topology(name, SLICED_CHIPS[chip], layout)
     if chip in GPUS:
         return _make_gpu_topology(name, GPUS[chip], layout)
-    expected = f"expected one of {choices_text((*SLICED_CHIPS, *GPUS))}"
+    expected = f"expected one of {', '.join((*SLICED_CHIPS, *GPUS))}"
     raise ValueError(f"{name!r}: no chip is called {chip!r}; {expected}")
 
 

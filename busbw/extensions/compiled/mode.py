@@ -146,7 +146,7 @@ def compile_and_judge(
     for compiler in compilers.values():
         text = compiler.release or f"none ({compiler.missing})"
         display.write_line(f"busbw compiler for {compiler.topology}: {text}")
-    display.show_status(f"busbw: compiling {len(jobs)} programs")
+    display.show_status(f"busbw: programs to compile: {len(jobs)}")
     compilation = dataclass_from(
         CompilingSession, collected_session, specs=specs, compilers=compilers, jobs=jobs
     )

@@ -28,6 +28,7 @@ from busbw.model.field_types import SHORTEST_S
 from busbw.model.words import MIB, parse_payload, payload_text
 from busbw.report.table import Column, Table, TextLine, make_rows, render
 from busbw.session.option import argument_type, parse_path, word_list_type
+from busbw.storage import TooLargeError
 
 from .recordings import (
     UNKNOWN_KIND,
@@ -139,7 +140,14 @@ def run(options: argparse.Namespace) -> int:
     Returns the exit code: 1 if there is a problem, such as a file that cannot be read, else 0.
     """
     recordings = _files_by_folder_and_host(options.paths)
-    problems = [] if recordings else [f"no recording; expected *{', *'.join(reversed(_SUFFIXES))}"]
+    problems = (
+        []
+        if recordings
+        else [
+            f"{', '.join(map(str, options.paths))}: no recording; "
+            f"expected *{', *'.join(reversed(_SUFFIXES))}"
+        ]
+    )
     cells = bandwidth_cells(recordings, options, problems)
     for problem in problems:
         print(problem, file=sys.stderr)
@@ -195,7 +203,8 @@ def bandwidth_cells(
                     for number in _DEVICE_PLANE_PATTERN.findall(event.plane)
                 }
             except ValueError as error:
-                problems.append(f"{path}: {error}")
+                hint = "; raise --size-limit" if isinstance(error, TooLargeError) else ""
+                problems.append(f"{path}: {error}{hint}")
                 # An unreadable host counts as a device without collectives, so that the recording
                 # is incomplete.
                 devices.add(host)

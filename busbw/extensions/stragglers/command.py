@@ -167,8 +167,9 @@ def _search_hosts_and_chips(options: argparse.Namespace) -> SearchResult:
     is_slice = options.device is DeviceClass.TPU
     if hosts is None or (hosts.count < MIN_HOSTS and not is_slice):
         raise UsageError(
-            f"expected {MIN_HOSTS} hosts or more, from --hosts=LIST or --cluster=ADDRESS; among "
-            "fewer hosts, a slow host cannot be told from a slow link"
+            f"expected {MIN_HOSTS} hosts or more (2 of a TPU slice, with --device=tpu), from "
+            "--hosts=LIST or --cluster=ADDRESS; among fewer hosts, a slow host cannot be told from "
+            "a slow link"
         )
     with contextlib.ExitStack() as stack:
         bundle = Bundle()

@@ -105,19 +105,17 @@ def measure_directions(worker: Any, request: Mapping[str, Any]) -> ChipTimes:
     """
     rounds = request_value(request, "rounds", int)
     devices = worker.backend.devices()
-    count = len(devices) // 2
     mesh = Mesh(np.array(devices), ("ranks",))
     sharding = NamedSharding(mesh, PartitionSpec("ranks"))
     shape = (len(devices), request_value(request, "payload_bytes", int) // 4)
-    rows = [jax.ShapeDtypeStruct(shape, jnp.float32, sharding=sharding)]
     payload = put_on_devices(np.zeros(shape, np.float32), sharding)
-    pairs = [(rank, rank + count) for rank in range(count)]
+    pairs = list(zip(range(len(devices) // 2), range(len(devices) // 2, len(devices))))
     times_s: dict[str, tuple[float, ...]] = {}
     for direction, step in (("0 1", 1), ("1 0", -1)):
         send = functools.partial(
             jax.lax.ppermute, axis_name="ranks", perm=[p[::step] for p in pairs]
         )
-        compiled = lower_over_mesh(mesh, send, rows, sharding.spec).compile()
+        compiled = lower_over_mesh(mesh, send, [payload], sharding.spec).compile()
         jax.block_until_ready(compiled(payload))
         begun_s = time.perf_counter()
         for _ in range(rounds):

@@ -13,7 +13,7 @@ def test_a_session_without_baselines_names_the_option_that_records_the_baselines
     assert ran.document["session"]["outcomes"] == ["NOTHING_COMPARED"]
     assert "NOTHING_COMPARED: 2 cases measured in 1 launch each" in lines
     assert ran.last_line.strip("= ").startswith("2 without baseline in ")
-    assert "2 cases without a baseline; --update-baselines=new records their times" in lines
+    assert "2 cases without a baseline; --update-baselines=new stores the results" in lines
     recorded = folder.run("--payloads=64K,1M", "--update-baselines=new", exit_code=0)
     assert "without a baseline; " not in recorded.text
     compared = folder.run("--payloads=64K,1M", exit_code=0)

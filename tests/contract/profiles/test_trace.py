@@ -336,7 +336,7 @@ def test_trace_names_a_requested_collective_that_is_missing_in_the_recording(
 def test_trace_of_a_folder_without_recordings_is_an_error(tmp_path: Path, name: str) -> None:
     (tmp_path / "a.txt").write_text("text")
     message = "no recording; expected *.xplane.pb, *trace.json.gz, *trace.json"
-    assert _errors(tmp_path / name) == [message]
+    assert _errors(tmp_path / name) == [f"{tmp_path / name}: {message}"]
 
 
 def test_trace_does_not_read_the_events_of_a_host_again_from_a_recording_for_perfetto(
@@ -378,7 +378,7 @@ def test_the_json_of_trace_has_payloads_in_bytes_and_a_schema_version(tmp_path: 
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (b"[" + b" " * 2**21, "unpacks to more than 1048576 bytes"),
+        (b"[" + b" " * 2**21, "unpacks to more than 1048576 bytes; raise --size-limit"),
         (b"[" + b"[]," * 2**18, "it has more than 1000 values"),
     ],
 )
@@ -394,7 +394,7 @@ def test_trace_refuses_a_file_of_a_terabyte_because_of_its_size(tmp_path: Path) 
     path = tmp_path / "a.xplane.pb"
     path.touch()
     os.truncate(path, 2**40)
-    assert trace(path).errors[0].endswith(" has more than 268435456 bytes")
+    assert trace(path).errors[0].endswith(" has more than 268435456 bytes; raise --size-limit")
 
 
 @pytest.mark.parametrize("name", ["a.xplane.pb", "a.trace.json.gz"])

@@ -177,7 +177,10 @@ def test_find_slow_gives_an_error_and_no_results_if_no_pair_of_hosts_can_be_meas
     ("options", "sentence"),
     [
         (["--hosts=one,two,three"], "expected 4 hosts or more"),
-        ([], "expected 4 hosts or more, from --hosts=LIST or --cluster=ADDRESS"),
+        (
+            [],
+            "expected 4 hosts or more (2 of a TPU slice, with --device=tpu)",
+        ),
         (
             ["--hosts=one,two,three,four", "--least=0"],
             "argument --least: expected a percentage such as 25%",
