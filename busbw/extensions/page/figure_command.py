@@ -107,7 +107,13 @@ def run(options: argparse.Namespace) -> int:
     suffix = options.output.suffix.lower()
     if suffix not in _DRAW_BY_SUFFIX:
         raise UsageError(f"--output: {wrong_choice_text(suffix, tuple(_DRAW_BY_SUFFIX))}")
-    check_output_file("--output", options.output, "a picture of busbw figure", is_chart_file)
+    check_output_file(
+        "--output",
+        options.output,
+        "a picture of busbw figure",
+        is_chart_file,
+        [*options.results, *(_published_bandwidth_files(options) if options.published else ())],
+    )
     with command_error(DrawingError):
         storage.write(options.output, _DRAW_BY_SUFFIX[suffix](_requested_chart(options)))
     return 0

@@ -88,7 +88,7 @@ def run(options: argparse.Namespace) -> int:
     """
     if not options.results and options.history is None:
         raise UsageError("expected files of --results, --history=DIR, or both")
-    check_output_file("--output", options.output, "a page of busbw page", is_page)
+    check_output_file("--output", options.output, "a page of busbw page", is_page, options.results)
     sessions = [read_session_document(path) for path in options.results]
     machines = select_machine_histories(
         options.history, options.baselines, name=options.machine, sessions=sessions
