@@ -1,7 +1,7 @@
 """The entry of `busbw COMMAND` and of `python -m busbw COMMAND`.
 
-This file escapes control characters in the output of commands. It prints no traceback if the output
-is closed, as by ``head``, or if the user interrupts. The commands are in `busbw.cli`.
+This file escapes control characters in the output of commands. The command prints no traceback if
+the output is closed, as by ``head``, or if the user interrupts. The commands are in `busbw.cli`.
 """
 
 import functools

@@ -137,9 +137,9 @@ def ceiling_of(
 def ceiling_of_all_links(key: EnvironmentKey, case: Case) -> BandwidthCeiling | None:
     """Return a generous ceiling of a case: the busbw if all links of all chips were used at once.
 
-    The ceiling holds for any shape of slice. It is doubled if the stated bandwidth is not trusted,
-    or if GPUs are on several hosts. Returns None for an unknown chip, for ranks on a single chip,
-    and for a shared device, because data then crosses no link.
+    The ceiling holds for any shape of slice. The ceiling is doubled if the stated bandwidth is not
+    trusted, or if GPUs are on several hosts. Returns None for an unknown chip, for ranks on a
+    single chip, and for a shared device, because data then crosses no link.
     """
     chip = chip_of(key.device_kind) or chip_of(device_kind_of_type(key.device_kind))
     chips = math.ceil(case.group_size / chip.devices_per_chip) if chip is not None else 0

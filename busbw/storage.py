@@ -20,7 +20,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-# It is five times the size of the results of all cases with a hundred launches each.
+# The limit is five times the size of the results of all cases with a hundred launches each.
 MAX_DOCUMENT_BYTES = 128 * 2**20
 
 # Sessions with different values of this variable do not wait for each other. Tests set it.

@@ -5,9 +5,10 @@ written once at the end, so that a session can both update and prune a file. The
 sessions on this machine, but no editor, no checkout, and no session on another host that mounts the
 same folder.
 
-Published bandwidths were measured by other methods, and are shown but never judged. Their files are
-next to the baselines: ``<device kind>/<ranks>r/published.<collective>.<name>.json``, which no
-update changes. Such a file has a bandwidth for each payload, and the source of the bandwidths.
+Published bandwidths were measured by other methods, and are shown but never judged. The files of
+published bandwidths are next to the baselines:
+``<device kind>/<ranks>r/published.<collective>.<name>.json``, which no update changes. Such a file
+has a bandwidth for each payload, and the source of the bandwidths.
 """
 
 from __future__ import annotations

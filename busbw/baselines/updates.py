@@ -170,7 +170,7 @@ def put_accepted_baselines(
     """Put accepted baselines into `draft`, with an entry in the change log of each changed file.
 
     Args:
-        draft: The files to change. Their other baselines are kept.
+        draft: The files to change. Other baselines of these files are kept.
         accepted_cases: The accepted cases.
         session: A record of the session. The entries name the date and the commit of this record.
         budget: The allowed loss as a fraction of the pinned time: 0.1 is 10 %.

@@ -117,8 +117,8 @@ def select_machine_histories(
         sessions: The sessions that the command shows.
 
     Returns:
-        The histories. They are empty if `root` is None. They are also empty if the history lacks
-        the machines of `sessions`, and then a note on standard error says so.
+        The histories. The list is empty if `root` is None. The list is also empty if the history
+        lacks the machines of `sessions`, and then a note on standard error says so.
 
     Raises:
         UsageError: The history cannot be read, is empty, or lacks the machine `name`. Or the user

@@ -83,8 +83,8 @@ def _powers_of_two_of_block(draw: Draw, block_number: int) -> tuple[float, ...]:
 
     Each of 32 consecutive blocks has the eight powers in another order, so that no block can be
     mistaken for another block. Blocks 0 to 7 begin with different powers, and the exponent grows by
-    1 from value to value. It grows by 3 in blocks 8 to 15, by 5 in blocks 16 to 23, and by 7 in
-    blocks 24 to 31.
+    1 from value to value. The exponent grows by 3 in blocks 8 to 15, by 5 in blocks 16 to 23, and
+    by 7 in blocks 24 to 31.
     """
     least = max(DTYPES[draw.dtype].least_exponent, -VALUES_PER_PERIOD)
     first, step = block_number + draw.number, 2 * (block_number // VALUES_PER_PERIOD) + 1

@@ -106,7 +106,8 @@ _FRAME_LINE_PATTERN = re.compile(
 # The date, the time and the thread at the beginning of a line differ between launches, so they are
 # removed: equal reasons must be equal texts.
 _LINE_PREFIX_PATTERN = re.compile(r"^(?:F\d{4} [\d:.]+ +\d+|[\d-]+ [\d:.]+: F) ")
-# A framework whose allocator fails may abort or crash with SIGSEGV. Its log then has such words.
+# A framework whose allocator fails may abort or crash with SIGSEGV. The log of the framework then
+# has such words.
 _OUT_OF_MEMORY_PATTERN = re.compile(
     r"ran out of memory|[Oo]ut of memory|OOM when allocating|bad_alloc|Cannot allocate memory"
 )

@@ -339,8 +339,8 @@ class RemoteHosts:
 
     Attributes:
         count: The number of hosts.
-        make_transport: A function that returns a transport to the hosts. Its argument is the
-            private folder of the session, whose files are sent to the hosts.
+        make_transport: A function that returns a transport to the hosts. The argument of the
+            function is the private folder of the session, whose files are sent to the hosts.
 
     """
 

@@ -81,9 +81,9 @@ class HistoryLine(Record):
     def is_comparable(self) -> bool:
         """Whether the times can be compared with times of other sessions.
 
-        Times cannot be compared if a loss was injected. They cannot be compared either if the stack
-        was interleaved with a stack that is not locked, because that stack may differ from session
-        to session.
+        Times cannot be compared if a loss was injected. Times cannot be compared either if the
+        stack was interleaved with a stack that is not locked, because that stack may differ from
+        session to session.
         """
         return not self.injected and (bool(self.stack) or not self.paired)
 

@@ -94,8 +94,9 @@ class SequentialTestThresholds:
     pair_counts: tuple[int, ...] = (6, 9, 12, 16, 21, 28, 37, 49)
     # This many additional pairs of launches must confirm that a case seems slower.
     confirming_pair_count: int = 3
-    # The probability that a session of unchanged code has a REGRESSED case. It is divided evenly
-    # among the cases. It can be low, because interleaved stacks share the state of the machine.
+    # The probability that a session of unchanged code has a REGRESSED case. This probability is
+    # divided evenly among the cases. The probability can be low, because interleaved stacks share
+    # the state of the machine.
     session_false_alarm_rate: float = 0.005
     # The probability that a case passes although it is slower by `detectable_loss`: one in ten. The
     # significance levels of the looks assume that the variance is known. With a variance estimated
@@ -147,8 +148,8 @@ class RuleThresholds:
     max_useful_limit: float
 
     # The level is the mean of the last `level_session_count` sessions that count, so that it
-    # follows the machine. It is at most `anchor_margin` (in log time) above the mean of the first
-    # `anchor_session_count` sessions. Otherwise losses too small for any limit would add up
+    # follows the machine. The level is at most `anchor_margin` (in log time) above the mean of the
+    # first `anchor_session_count` sessions. Otherwise losses too small for any limit would add up
     # unnoticed.
     level_session_count: int = 20
     anchor_session_count: int = 10
@@ -226,10 +227,10 @@ class RuleThresholds:
     min_shared_case_count: int = 6
     min_case_count_for_noise: int = 12
     # A session is noisy, and has no verdict, if its cases deviate `noisy_ratio` times as much as
-    # usual (`first_noisy_ratio` times if there is only one earlier session). It is also noisy if
-    # cases deviate `min_noise_ratio_for_widening` times as much and launches differ `noisy_ratio`
-    # times as much. From `min_noise_ratio_for_widening` on, limits are wider by `widening_factor`
-    # times the ratio.
+    # usual (`first_noisy_ratio` times if there is only one earlier session). A session is also
+    # noisy if cases deviate `min_noise_ratio_for_widening` times as much and launches differ
+    # `noisy_ratio` times as much. From `min_noise_ratio_for_widening` on, limits are wider by
+    # `widening_factor` times the ratio.
     noisy_ratio: float = 1.75
     first_noisy_ratio: float = 2.0
     min_noise_ratio_for_widening: float = 1.35

@@ -137,7 +137,8 @@ def apply_ceiling(
     2. If the busbw is only above the ceiling of the algorithm that the compiler chose, the case
        gets a note: the hardware used another algorithm, or the network switch between the chips
        added up the data.
-    3. Otherwise the outcome stays the same. It also stays the same if the verdict has no time.
+    3. Otherwise the outcome stays the same. The outcome also stays the same if the verdict has no
+       time.
 
     Args:
         verdict: The verdict so far.

@@ -1,8 +1,8 @@
 """Requested cases (CaseSpec), cases on a machine (Case), and the options that select cases.
 
 No class here holds a measured result. All that a Case knows about the hardware was reported by a
-probe. The class Framework, which describes a framework, is here, too. Its instances, one for each
-framework, are in `busbw.frameworks`.
+probe. The class Framework, which describes a framework, is here, too. The instances of Framework,
+one for each framework, are in `busbw.frameworks`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ALL_COLLECTIVES_WORD = "all"
 class Workload:
     """The collective that the ranks run, or a user's program with all its collectives.
 
-    This is the base class of CaseSpec and Case. They add the strategy, the ranks and the mesh.
+    This is the base class of CaseSpec and Case, which add the strategy, the ranks and the mesh.
 
     Attributes:
         framework: The name of the framework, such as ``jax``.
@@ -310,8 +310,8 @@ def dataclass_from(kind: type[T], *sources: object, **field_values: object) -> T
         kind: The dataclass.
         sources: Objects whose attributes are copied to the fields of the same names. If several
             objects have an attribute, the value of the first of these objects is copied.
-        field_values: Values of fields, by the name of the field. They take precedence over the
-            attributes of `sources`.
+        field_values: Values of fields, by the name of the field. These values take precedence over
+            the attributes of `sources`.
 
     Returns:
         The instance. A field without a value in `field_values` and `sources` has its default.

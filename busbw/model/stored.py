@@ -188,8 +188,8 @@ def merge_sessions(
 
     Sessions are merged if they began less than `merge_within` after the first of them, because the
     state of the machine was then the same. A session with `has_change` is an exception, because
-    launches of other sessions would hide the change. It is merged only with a session of other
-    cases that began at the same moment.
+    launches of other sessions would hide the change. Such a session is merged only with a session
+    of other cases that began at the same moment.
     """
     merged: list[StoredSession] = []
     for session in sorted(sessions, key=lambda session: session.began):

@@ -26,7 +26,7 @@ _RECORDED_PREFIXES = ("XLA_", "JAX_", "TF_", "NCCL_", "LIBTPU_", "TPU_", "CUDA_"
 # These have the prefix of TensorFlow, but hold the addresses of a session's processes, or belong to
 # Terraform.
 _UNRECORDED_PREFIXES = ("TF_CONFIG", "TF_CLI_", "TF_VAR_")
-# It can replace functions of every library, such as the allocator or the clock.
+# LD_PRELOAD can replace functions of every library, such as the allocator or the clock.
 _PRELOAD = "LD_PRELOAD"
 
 # A variable with one of these words in its name may hold a secret.

@@ -78,8 +78,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
     """Forget the tests of cases that the user deselected, for example with -k.
 
-    A test that a plugin deselected on its own is not forgotten. Its verdict counts as unread, so
-    that the session fails.
+    A test that a plugin deselected on its own is not forgotten. The verdict of the test counts as
+    unread, so that the session fails.
     """
     for item in items:
         config = item.config

@@ -1,8 +1,8 @@
 """The second plugin of `busbw run`, which adds the tests that busbw ships (shipped tests).
 
-The shipped tests run unless the user passes paths of other tests. They are outside of the user's
-repository. Nevertheless pytest uses the root directory and the ini file of the current directory,
-because pytest looks for both before it calls the hooks of this plugin.
+The shipped tests run unless the user passes paths of other tests. The shipped tests are outside of
+the user's repository. Nevertheless pytest uses the root directory and the ini file of the current
+directory, because pytest looks for both before it calls the hooks of this plugin.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
     early_config.pluginmanager.register(_ShippedTests(folder), "busbw tests")
     if not shipped_paths:
         # Files are added in place of their folder, because the user's python_files need not match
-        # them. They are first, because they would be the value of an option such as
+        # them. The files are first, because they would be the value of an option such as
         # --update-baselines if they followed it.
         shipped_paths = sorted(str(path) for path in folder.glob("test_*.py"))
         args[:0] = shipped_paths

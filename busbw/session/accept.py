@@ -36,8 +36,8 @@ from .machine import interpreter_of_framework, key_of_all_devices
 from .options import Options
 from .state import JudgedSession, MeasuredSession, TimedJob
 
-# Sessions with only these outcomes may write baselines. Their cases that are FAILED or SKIPPED are
-# left out.
+# Sessions with only these outcomes may write baselines. Cases of such sessions that are FAILED or
+# SKIPPED are left out.
 _WRITABLE_OUTCOMES = frozenset(
     {SessionOutcome.PASS, SessionOutcome.NOTHING_COMPARED, SessionOutcome.FAILED}
 )

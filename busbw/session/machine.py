@@ -43,7 +43,7 @@ def check_options_on_host(collected_session: CollectedSession) -> None:
     options = collected_session.options
     sizes = sorted({spec.payload_bytes for spec in collected_session.specs})
     for size in set(options.inject.payloads if options.inject else ()).difference(sizes):
-        # It would be a trial that tries nothing, and is green.
+        # An injection into no case would be a trial that tries nothing, and is green.
         expected = ", ".join(map(payload_text, sizes))
         raise UsageError(
             f"--inject: expected a selected payload ({expected}), got {payload_text(size)}"

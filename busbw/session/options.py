@@ -100,8 +100,8 @@ class Options(GridOptions):
     A field that declares an option has the parsed value of the option: times in seconds, sizes in
     bytes, interpreters by framework. `launches` is 0 if a history decides how many launches
     each case needs. `fail_above` is a ratio of times, such as 1.25 for ``25%``. The text for --help
-    explains each option. The attributes below declare no option. They follow from options, and
-    `stacks` and `shared_devices` are set later in the session.
+    explains each option. The attributes below declare no option. The attributes follow from
+    options, and `stacks` and `shared_devices` are set later in the session.
 
     Attributes:
         extra: The values of the options of extensions, by the name of the option.

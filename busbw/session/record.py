@@ -137,7 +137,8 @@ def append_to_history(judged_session: JudgedSession) -> JudgedSession:
     """Append a line for each measured case to the history, if the options name a history.
 
     The returned JudgedSession has a note on the appended lines, or an error if the history could
-    not be read or written. Its `failing_since` says since which session the failed cases fail.
+    not be read or written. The `failing_since` of the session says since which session the failed
+    cases fail.
     """
     root = judged_session.options.history
     measured_session = judged_session.observations

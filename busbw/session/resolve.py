@@ -1,7 +1,7 @@
 """Find the cases that the CaseSpecs of a session stand for on its machine, and their stored times.
 
-The result is a MeasuredSession without measurements. It has the cases to measure, the stored times
-to compare the cases with, and the verdicts of the skipped cases.
+The result is a MeasuredSession without measurements. The session has the cases to measure, the
+stored times to compare the cases with, and the verdicts of the skipped cases.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ from busbw.worker.backends.base import (
 from busbw.worker.sampling import MIN_SAMPLES, Sampler, launch_time_s
 
 # The largest number of collectives that a recording has on all ranks together, because large
-# recordings take long to write and to read. It allows 62 collectives in each of ten calls over
-# eight ranks.
+# recordings take long to write and to read. The number allows 62 collectives in each of ten calls
+# over eight ranks.
 MAX_RECORDED_COLLECTIVES = 5_000
 
 
@@ -48,8 +48,9 @@ def record_device_times(
         case: the case.
         sampler: the sampler of the case's program, which makes the calls.
         run: the Run of the case by the host's clock. The returned Run has the recorded
-            samples instead. Its `clocks_s` maps the clocks ``device`` and ``host`` to the time of a
-            collective in the recorded calls. ``host`` is left out if its time is not positive.
+            samples instead. The `clocks_s` of the returned Run maps the clocks ``device`` and
+            ``host`` to the time of a collective in the recorded calls. ``host`` is left out if its
+            time is not positive.
         host_short_chain_s: the time of a short chain by the host's clock, in seconds.
 
     Raises:

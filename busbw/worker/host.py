@@ -95,9 +95,9 @@ def cpu_quotas(root: Path = Path("/")) -> dict[Path, tuple[int, int]]:
 def cpu_quota_flags(root: Path = Path("/")) -> dict[str, str]:
     """Return the smallest CPU quota of this process, such as ``{CPU_QUOTA: "1.5 CPU"}``.
 
-    The dictionary is empty without a quota. It has the form of flags, so that results list the
-    quota beside the environment variables. `root` is the root of the file system, another folder in
-    tests.
+    The dictionary is empty without a quota. The dictionary has the form of flags, so that results
+    list the quota beside the environment variables. `root` is the root of the file system, another
+    folder in tests.
     """
     cpus = [time_us / period_us for time_us, period_us in cpu_quotas(root).values()]
     return {CPU_QUOTA: f"{min(cpus):.4g} CPU"} if cpus else {}

@@ -110,7 +110,8 @@ def _time_with_and_without_delay(sampler: Sampler) -> list[tuple[_ShortAndLongS,
 
 
 # A generator that measures a case. At first, and after each sample, it yields whether the case has
-# enough samples. It takes a sample when it is sent True, and returns the Run when it is sent False.
+# enough samples. The generator takes a sample when it is sent True, and returns the Run when it is
+# sent False.
 _CaseMeasurement = Generator[bool, bool, Run]
 
 

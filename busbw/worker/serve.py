@@ -19,8 +19,9 @@ from busbw.worker.backends.base import MeasuringError
 T = TypeVar("T")
 
 # The function of each service, as "module:function" by the name of the service. The function is
-# called once, with the options of the worker's command line. It returns the state of the worker,
-# which is passed to the operations. Extensions add services in their tables WORKER_SERVICES.
+# called once, with the options of the worker's command line. The function returns the state of the
+# worker, which is passed to the operations. Extensions add services in their tables
+# WORKER_SERVICES.
 SERVICES: Mapping[str, str] = {
     "measure": "busbw.worker.measure:make_worker_state",
 }

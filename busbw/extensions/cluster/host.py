@@ -24,8 +24,8 @@ from busbw.model.machine import GroupMember
 # message for MAX_SILENCE_S seconds ends its workers and itself.
 HEARTBEAT_S, MAX_SILENCE_S = 5.0, 30.0
 
-# The code on the command line of the Python on a host. It executes the first line that execnet
-# sends. An older Python can read this code, too, and then ends with a sentence.
+# The code on the command line of the Python on a host. The code executes the first line that
+# execnet sends. An older Python can read this code, too, and then ends with a sentence.
 BOOTSTRAP_CODE = (
     "import sys;sys.version_info<(3,11)and sys.exit("
     "'Python %d.%d is too old: expected 3.11 or newer'%sys.version_info[:2]);"

@@ -31,8 +31,8 @@ HOST_PYTHON = Option(
     arguments={
         "type": parse_text,
         "metavar": "PYTHON",
-        "help": "With --hosts: run this Python on the hosts, a command for their shell. It needs "
-        "the framework. Default: python3",
+        "help": "With --hosts: run this Python on the hosts, a command for their shell. This "
+        "Python needs the framework. Default: python3",
     },
 )
 CLUSTER = Option(

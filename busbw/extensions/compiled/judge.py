@@ -139,7 +139,7 @@ def _judge_failure(
 
     A case that is not OUT_OF_MEMORY fails always. A case that is OUT_OF_MEMORY (its program needs
     more memory than the chip has) fails if the earlier program fitted into the memory, or if a
-    baseline is required and there is none. It does not fail if the outcome will be stored.
+    baseline is required and there is none. The case does not fail if the outcome will be stored.
 
     Args:
         verdict: The verdict so far, with the earlier program of the case.

@@ -1,7 +1,7 @@
 """A simulated compiler, scripted by the environment variable BUSBW_FAKE_COMPILER.
 
-It is shipped for tests and demonstrations. Only compiling is simulated: the text of the program is
-read and proved as usual. The variable holds JSON::
+The simulated compiler is shipped for tests and demonstrations. Only compiling is simulated: the
+text of the program is read and proved as usual. The variable holds JSON::
 
     {"missing": {"gpu": "no such compiler", "libtpu 1.0": "too old"},
      "cases": [{"topology": "v5e:2x4", "payload_bytes": 1048576, "strategy": "Ring",
@@ -134,7 +134,7 @@ def _compile(case: Case, script: dict[str, Any]) -> OptimizedProgram:
 def _hlo_text(case: Case, script: dict[str, Any]) -> str:
     """Return made-up optimized HLO with a loop that runs the collective of the case.
 
-    `script` is the merged script entry of the case. Its value `strategy` is the algorithm that the
+    `script` is the merged script entry of the case. The value `strategy` is the algorithm that the
     simulated compiler publishes. If its value ``loses_collective`` is true, the loop lacks the
     collective.
     """

@@ -302,8 +302,8 @@ def _table_cell_key(
         folder: The folder of the recording.
         collective: A recorded collective of the cell.
         options: The options of `busbw trace`.
-        device_count: The number of devices that took part. It is the number of ranks if the
-            recording does not contain the groups of ranks.
+        device_count: The number of devices that took part. The number counts as that of ranks if
+            the recording does not contain the groups of ranks.
 
     Raises:
         ValueError: The kind of collective or the payload is not known.

@@ -32,7 +32,7 @@ XPLANE_SUFFIX = ".xplane.pb"
 # A value of JSON may take a hundred bytes of memory, even if it is a single digit in the file.
 MAX_JSON_VALUES = 20_000_000
 UNKNOWN_KIND = "collective of unknown kind"
-# The names of collectives, of which only the letters are compared. They are names of instructions
+# The names of collectives, of which only the letters are compared: names of instructions
 # (XLA), primitives (JAX), nodes (TensorFlow), kernels (NCCL) and operations (PyTorch).
 _COLLECTIVE_NAME_PATTERN = re.compile(
     r"(?:(?P<all_reduce>allreduce|crossreplicasum|psum|pmax|pmin|collectivereduce)"
@@ -42,7 +42,7 @@ _COLLECTIVE_NAME_PATTERN = re.compile(
     r"|(?P<permute>(?:collective|p)permute|sendrecv))"
     r"(?:v|base|invariant|coalesced|into|tensor|cloned?|remat|inmegacore|fusion|call|start|done)*"
 )
-# A kernel of NCCL or RCCL. Its name contains the collective, except for generic kernels.
+# A kernel of NCCL or RCCL, whose name contains the collective, except for generic kernels.
 _NCCL_KERNEL_NAME_PATTERN = re.compile(
     r"nccl\w*Kernel\w*_Generic|mscclKernel"
     r"|nccl(?:\w*Kernel(?:Debug)?_)?(?P<op>[A-Z][a-z]+[A-Z][a-z]+)"
@@ -206,8 +206,8 @@ def _tensorflow_replica_events(events: Iterable[ProfileEvent]) -> Iterator[Profi
     """Yield TensorFlow's collectives on a CPU, as if each replica were a device of its own.
 
     Each replica runs its own node of TensorFlow's graph. The nodes that run the same collective at
-    the same time have the same step, iteration and instance. They are sorted by the number in their
-    names. A node's place in this order is the number of the device in its yielded event.
+    the same time have the same step, iteration and instance. These nodes are sorted by the number
+    in their names. A node's place in this order is the number of the device in its yielded event.
     """
     instances: dict[tuple[str, ...], dict[tuple[int, str], ProfileEvent]] = defaultdict(dict)
     for event in tensorflow_collective_runs(events):

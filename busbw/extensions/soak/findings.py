@@ -132,7 +132,7 @@ class HealthObserver:
 
     Attributes:
         executor: Starts a process on each host, which reads the counters.
-        worker_spec: Says how these processes are started. It is None after reading has failed once.
+        worker_spec: Says how these processes are started; None after reading has failed once.
             Then no counters are read any more.
 
     """

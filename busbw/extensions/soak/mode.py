@@ -66,7 +66,7 @@ def soak_and_judge(
     After an interrupt, the verdicts so far are shown, and KeyboardInterrupt is raised again.
 
     Args:
-        resolved_session: The session before it measures. Its option --soak gives the duration.
+        resolved_session: The session before measuring, whose option --soak gives the duration.
         executor: Starts the launches.
         display: Shows the progress, and the verdicts after an interrupt.
 

@@ -141,8 +141,8 @@ class SoakValues(CaseValues):
     def _max_summand_bits(self) -> int:
         """The largest number of bits of an input for which the sum over all ranks is exact.
 
-        For integer dtypes this is the number of bits of the dtype, because the sums may wrap. It is
-        also the number of bits for maxima and minima.
+        For integer dtypes this is the number of bits of the dtype, because the sums may wrap. The
+        number is also the number of bits for maxima and minima.
         """
         dtype = DTYPES[self.case.dtype]
         if self.case.reduce_op != "sum" or dtype.least_exponent == 0:
@@ -327,8 +327,8 @@ def soak(worker: MeasuringWorker, request: Mapping[str, Any]) -> Tally:
     The case runs out of place, because the same inputs are used for many iterations.
 
     Args:
-        worker: The worker that answers the request. Its back end compiles and runs the case.
-        request: The request. Its value `case` is the case, `key` the environment key, `plan` the
+        worker: The worker that answers the request, whose back end compiles and runs the case.
+        request: The request. The value `case` is the case, `key` the environment key, `plan` the
             plan with the limit of memory, and `seconds` the duration.
 
     Raises:

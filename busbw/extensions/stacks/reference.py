@@ -130,7 +130,7 @@ def build_stack(
         python: The path of an interpreter. If its minor version, such as 3.12, is that of the lock,
             the stack is built with it. Otherwise uv looks for an interpreter of that version.
         cache: The cache folder of busbw, in which stacks are built.
-        report: A function that shows the user a line. It is called before the stack is built.
+        report: A function that shows the user a line, and is called before the stack is built.
 
     Raises:
         StackError: The lock cannot be read, the stack cannot be built, or its files differ from

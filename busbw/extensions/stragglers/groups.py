@@ -304,7 +304,7 @@ class RoundMeasurer:
 
     Attributes:
         hosts: The names of all hosts.
-        measure_groups: The function that measures a round. It returns an answer for each group of
+        measure_groups: The function that measures a round, and returns an answer for each group of
             the round: the times of the group or, if the measurement fails, the reason.
         rng: The random numbers that choose in which order hosts are measured.
         unreachable_hosts: The hosts that are not measured any more, because they did not answer.

@@ -62,8 +62,9 @@ class SearchResult:
         hosts: The names of all hosts.
         rounds: The number of rounds that were measured.
         slow: The slow hosts and links, the slowest first, then the slow chips.
-        fast: The links and chips that are much faster than most. They are a warning, because most
-            hosts may be slow then. Each quantity has at most a single link, its fastest.
+        fast: The links and chips that are much faster than most. Such links and chips are a
+            warning, because most hosts may be slow then. Each quantity has at most a single link,
+            its fastest.
         cleared: The hosts and links that looked slow in the first rounds, but passed their tests.
         unreachable: The unreachable hosts, and the links that do not work.
         undecided: The names of the hosts and links whose tests ended without a decision.
@@ -104,8 +105,8 @@ class SearchResult:
         """Whether a host, link or chip is slow or unreachable, or connections of racks are slow.
 
         Pairs of hosts in different racks may be slow only because many pairs use a shared
-        connection, such as a switch, at once. Such a connection does not count as slow. It counts
-        if a pair that is measured alone is slow, too.
+        connection, such as a switch, at once. Such a connection does not count as slow. The
+        connection counts if a pair that is measured alone is slow, too.
         """
         are_racks_near = all(racks.has_shared_connection for racks in self.racks.values())
         return bool(self.slow or self.unreachable) or not are_racks_near

@@ -317,7 +317,7 @@ class HostSearch:
 
         Args:
             fit_by_quantity: The ExcessFit of each quantity in the first rounds.
-            slow: The hosts and links that were found slow. They do not count.
+            slow: The hosts and links that were found slow, which do not count.
             cleared: The hosts and links that were tested, and are not slow.
             control_log_times: The logarithms of the times of the control pairs.
 

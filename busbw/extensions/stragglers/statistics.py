@@ -2,8 +2,8 @@
 
 A candidate is a host or a link that may be slow. The time of a pair depends on both its hosts and
 on the link between them. The functions compute with logarithms of times and ratios, so that twice
-as slow and twice as fast are at the same distance from 1. They use medians, so that slow hosts and
-links do not change the estimates of other hosts and links.
+as slow and twice as fast are at the same distance from 1. The functions use medians, so that slow
+hosts and links do not change the estimates of other hosts and links.
 
 The test is Wald's sequential probability ratio test (1945). A round of the test shows either
 "slower" or "not slower": the candidate is slower than its control pairs by more than `min_loss`, or
@@ -109,8 +109,8 @@ class SequentialTest:
         Args:
             excess: The logarithm of a ratio: the candidate's time divided by the median time of the
                 control pairs, or of all chips.
-            control_pairs: The control pairs of the round. They are only recorded, because `excess`
-                already contains their times. Empty for a chip.
+            control_pairs: The control pairs of the round. The pairs are only recorded, because
+                `excess` already contains their times. Empty for a chip.
 
         """
         if self.is_open:

@@ -20,7 +20,7 @@ from busbw.worker.serve import request_value
 # ``copying``. On TPUs, links have a quantity for each direction, such as ``the link x+``. A chip is
 # named by its rank, such as ``5``, and a link by the ranks of its sender and its receiver, such as
 # ``4 5``.
-# For a link between two hosts, each process has only the quantity ``sending``. Its directions are
+# For a link between two hosts, each process has only the quantity ``sending``. The directions are
 # ``0 1``, from the first host to the second host, and ``1 0``.
 ChipTimes = dict[str, dict[str, tuple[Seconds, ...]]]
 

@@ -3,9 +3,9 @@
 A slow link between two hosts is also timed in each direction, by a permute in which only one host
 sends.
 
-All links between chips are timed by a single program. It has two permutes, one for each direction,
-along each axis of the torus of chips. So every link carries a payload in each direction. The
-profiler times each permute at the receiving rank.
+All links between chips are timed by a single program. The program has two permutes, one for each
+direction, along each axis of the torus of chips. So every link carries a payload in each direction.
+The profiler times each permute at the receiving rank.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def measure_chips(worker: Any, request: Mapping[str, Any]) -> ChipTimes:
 
     Args:
         worker: The MeasuringWorker, whose back end is a JaxBackend.
-        request: The request. Its value `rounds` is how often each chip and link is timed, and
+        request: The request. The value `rounds` is how often each chip and link is timed, and
             `payload_bytes` is the number of bytes that each link carries.
 
     Raises:

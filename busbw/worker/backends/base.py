@@ -49,8 +49,8 @@ class TimedCollective:
         device: The index of the device.
         instruction: The name of the instruction of the compiled program that began the collective;
             empty if the recording does not name the instruction.
-        start_s: The time at which the collective began. It can be compared only with the starts of
-            collectives on the same device.
+        start_s: The time at which the collective began. The time can be compared only with the
+            starts of collectives on the same device.
         duration_s: The time from the start to the end of the collective.
 
     """
@@ -61,9 +61,9 @@ class TimedCollective:
     duration_s: float
 
 
-# A function that reads a recording of the profiler. It is called with
+# A function that reads a recording of the profiler. The function is called with
 # `Program.end_by_begin_instruction`, and returns each collective that these instructions begin and
-# end. It raises MeasuringError if no recording can be read.
+# end. The function raises MeasuringError if no recording can be read.
 RecordingReader = Callable[[Mapping[str, str]], Sequence[TimedCollective]]
 
 
@@ -302,9 +302,9 @@ class Backend(ABC):
     ) -> AbstractContextManager[Program]:
         """Return a context manager that compiles and proves the program of `case`.
 
-        The `with` block gets the Program. Its memory is released at the end of the block.
-        `injection` is a loss to cause on purpose, such as a delay after each collective; None for
-        no loss. Raises MeasuringError if the case cannot be measured.
+        The `with` block gets the Program. The memory of the Program is released at the end of the
+        block. `injection` is a loss to cause on purpose, such as a delay after each collective;
+        None for no loss. Raises MeasuringError if the case cannot be measured.
         """
 
     @abstractmethod

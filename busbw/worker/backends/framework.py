@@ -104,9 +104,9 @@ class ChainProgram(Program):
     def max_chain_iterations(self, max_exact_iterations: int) -> int:
         """Return the largest number of iterations in a call of the program.
 
-        It is `max_exact_iterations`, up to which values are exact, rounded down to whole turns of
-        the loop. It is 1 if a sample is a single call. Raises MeasuringError UNAVAILABLE if no
-        chain that is longer than the shortest chain has exact values.
+        The number is `max_exact_iterations`, up to which values are exact, rounded down to whole
+        turns of the loop. The number is 1 if a sample is a single call. Raises MeasuringError
+        UNAVAILABLE if no chain that is longer than the shortest chain has exact values.
         """
         if self._case.clock is Clock.DISPATCH:
             return 1

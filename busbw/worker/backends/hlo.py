@@ -247,9 +247,9 @@ def read_module(text: str) -> Module:
 def algorithm_in_backend_config(collectives: Sequence[Instruction]) -> dict[str, str]:
     """Return the properties of the collectives' algorithm that the compiler published.
 
-    The dictionary maps names of properties to values, such as ``colors`` to ``2``. It is empty if
-    the compiler published nothing. If the values of several collectives differ, a plus sign joins
-    the values.
+    The dictionary maps names of properties to values, such as ``colors`` to ``2``. The dictionary
+    is empty if the compiler published nothing. If the values of several collectives differ, a plus
+    sign joins the values.
     """
     published: dict[str, list[str]] = {}
     for line in collectives:

@@ -152,8 +152,8 @@ def timed_collectives(
 ) -> list[tuple[TimedCollective, ProfileEvent]]:
     """Return each recorded collective, with the event that begins the collective.
 
-    A collective is left out if its begin or its end is not recorded. Its times are read from the
-    device's own clock if the events have such times.
+    A collective is left out if its begin or its end is not recorded. The times of a collective are
+    read from the device's own clock if the events have such times.
 
     Args:
         events: the events of a recording, or of several recordings.

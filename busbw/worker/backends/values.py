@@ -43,7 +43,7 @@ class CaseValues:
 
     Attributes:
         dtype: The numpy type of the values.
-        draw_count: The number of different draws. Their numbers begin with 0.
+        draw_count: The number of different draws, whose numbers begin with 0.
 
     """
 

@@ -129,8 +129,9 @@ def _requirement_of_this_busbw(extra: str) -> str:
 
     A requirement is a text such as ``busbw[tpu,page] @ git+https://HOST/OWNER/busbw@COMMIT``. It
     has the URL and the commit that pip recorded when this busbw was installed. The text is empty if
-    this busbw was installed from local files or from a package index. It is also empty if the URL
-    may contain credentials, because everybody who reads the workflow could read the credentials.
+    this busbw was installed from local files or from a package index. The text is also empty if the
+    URL may contain credentials, because everybody who reads the workflow could read the
+    credentials.
     """
     with contextlib.suppress(metadata.PackageNotFoundError):
         origin = json.loads(metadata.distribution("busbw").read_text("direct_url.json") or "{}")

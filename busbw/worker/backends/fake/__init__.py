@@ -235,8 +235,8 @@ class FakeBackend(Backend):
     def scripted_changes(self, case: Case) -> dict[str, Any]:
         """Return the changes of a case in this round, such as ``{"slower": 3}``.
 
-        The result is the first entry of the script's list `cases` that applies to the case. It is
-        empty if no entry applies.
+        The result is the first entry of the script's list `cases` that applies to the case. The
+        result is empty if no entry applies.
         """
         # Outside of rounds, the launch has the round number 0.
         launches = [word for word in sys.argv if word.startswith("--launch=")]

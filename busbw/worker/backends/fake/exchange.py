@@ -85,8 +85,8 @@ def _connect_to_first_process(address: tuple[str, int], authkey: bytes, index: i
     Args:
         address: the host and the port on which the first process listens.
         authkey: a secret that only the processes of the group know.
-        index: the index of this process. It is the first value that is sent over the connection, so
-            that the first process knows the sender.
+        index: the index of this process, which is the first value that is sent over the connection,
+            so that the first process knows the sender.
 
     """
     end_s = time.monotonic() + _JOIN_TIMEOUT_S

@@ -47,7 +47,7 @@ from .collective import REPLICATED
 from .injection import calibrate_delay, delay_or_none
 from .program import JaxProgram
 
-# The name of this back end's programs in protocols. It changes if the programs change.
+# The name of this back end's programs in protocols. The name changes if the programs change.
 PROGRAM_NAME = "chain2"
 # The words of protocols for the buffers that a program uses.
 _BUFFER_WORDS = {
@@ -163,8 +163,8 @@ def describe_devices(
 ) -> DeviceSet:
     """Return the DeviceSet of `devices`.
 
-    It has the kind and number of the devices, the strategies and clocks that can be used on the
-    devices, and the names of the program and the allocator for protocols.
+    The DeviceSet has the kind and number of the devices, the strategies and clocks that can be used
+    on the devices, and the names of the program and the allocator for protocols.
 
     Args:
         device: the class of the devices.

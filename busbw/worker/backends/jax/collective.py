@@ -56,8 +56,9 @@ class UncompiledProgram:
 
     Attributes:
         function: The function that runs on each rank, called as
-            ``function(loop_counts, *buffers)``. It returns ``(turns, *buffers)``, where ``turns``
-            is the number of turns of the loop that ran. `run_chain` explains ``loop_counts``.
+            ``function(loop_counts, *buffers)``. The function returns ``(turns, *buffers)``, where
+            ``turns`` is the number of turns of the loop that ran. `run_chain` explains
+            ``loop_counts``.
         element_counts: The number of elements of each buffer on a rank.
         result_index: The index of the returned buffer that holds the result.
         iterations_per_turn: The number of collectives in the loop's body, 0 without a loop.
@@ -106,7 +107,8 @@ def choose_uncompiled_program(
 ) -> UncompiledProgram:
     """Return the function and the buffers of the program that measures a case.
 
-    They depend on the clock, the placement, the class of device and the payload.
+    The function and the buffers depend on the clock, the placement, the class of device and the
+    payload of the case.
 
     Args:
         case: the case.

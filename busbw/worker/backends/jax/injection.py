@@ -81,8 +81,8 @@ def calibrate_delay(
         injection: the requested delay, as a share of the time of a collective.
         all_gather: exchanges times with the other processes of the group, so that all processes set
             the same number of steps.
-        ranks_per_core: the number of ranks that share a core of the CPU. Their busy loops run one
-            after the other. 1 on accelerators.
+        ranks_per_core: the number of ranks that share a core of the CPU. The busy loops of these
+            ranks run one after the other. 1 on accelerators.
 
     Raises:
         MeasuringError: UNAVAILABLE if a chain takes no longer than an empty call, so that the time

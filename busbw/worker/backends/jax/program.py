@@ -253,9 +253,9 @@ def _compile_result_check(
     """Compile a program by which accelerators compare their results; return a function for it.
 
     The function is called as ``ranks_with_right_result(draw, iterations, result)``, after a chain
-    of ``iterations`` collectives that began with the draw with the number ``draw``. It returns the
-    ranks of this process whose part of ``result`` is right in every element. `values` computes the
-    exact results.
+    of ``iterations`` collectives that began with the draw with the number ``draw``. The function
+    returns the ranks of this process whose part of ``result`` is right in every element. `values`
+    computes the exact results.
     """
     sharding = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
 
@@ -286,8 +286,8 @@ def _count_wrong_chunks(expected: jax.Array, values: jax.Array) -> jax.Array:
 
     A chunk is a part of a block that is compared at once. The ends of all blocks, which are shorter
     than a chunk, count as one chunk. `values` is the flat buffer. `expected` has the shape
-    (1, blocks, period), with the exact values that each block repeats. They are repeated for one
-    chunk at a time, to use little memory. The result has the shape (1).
+    (1, blocks, period), with the exact values that each block repeats. The values are repeated for
+    one chunk at a time, to use little memory. The result has the shape (1).
     """
     _, blocks, period = expected.shape
     length = values.shape[0] // blocks

@@ -39,7 +39,7 @@ from ..recordings import (
 from ..values import CaseValues
 from .program import TensorflowProgram, make_strategy
 
-# The name of this back end's programs in protocols. It changes if the programs change.
+# The name of this back end's programs in protocols. The name changes if the programs change.
 PROGRAM_NAME = "outer-loop2"
 
 # The seconds to wait after a result, until TensorFlow's profiler has written the end of each event.

@@ -1,8 +1,8 @@
 """The program of a case in TensorFlow: an all-reduce on the replicas of a `tf.distribute` strategy.
 
-The program is a `tf.function`, which is traced once and then called. Its loop calls `strategy.run`,
-which runs a function on each replica (a rank). In place the result of an iteration is the input of
-the next iteration. Out of place all iterations have the same input.
+The program is a `tf.function`, which is traced once and then called. The loop of the program calls
+`strategy.run`, which runs a function on each replica (a rank). In place the result of an iteration
+is the input of the next iteration. Out of place all iterations have the same input.
 """
 
 from __future__ import annotations
@@ -150,8 +150,8 @@ class TensorflowProgram(ChainProgram):
 
         values = self._strategy.experimental_distribute_values_from_function(make_on_device)
         self._wait_for_tensors(values)
-        # With a single replica the program returns a tensor, not a group of tensors. Its argument
-        # must have the same type.
+        # With a single replica the program returns a tensor, not a group of tensors. The argument
+        # of the program must have the same type.
         return values if len(self._devices) > 1 else self._local_tensors(values)[0]
 
     def _run_and_count_turns(self, iterations: int) -> tuple[Any, Any]:

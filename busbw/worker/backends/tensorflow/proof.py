@@ -121,9 +121,9 @@ def map_reductions_to_themselves(
 def _check_operations(case: Case, reductions: Sequence[Any], local_ranks: int) -> None:
     """Raise MeasuringError NOT_A_COLLECTIVE if `reductions` do not fit the strategy of a case.
 
-    `reductions` are the nodes of the graphs that reduce. Their operation, their number, their
-    attribute `communication_hint` and the size of their elements must be right. `local_ranks` is
-    the number of ranks in this process.
+    `reductions` are the nodes of the graphs that reduce. The operation of the nodes, their number,
+    their attribute `communication_hint` and the size of their elements must be right. `local_ranks`
+    is the number of ranks in this process.
     """
     operation, expected_hint = _EXPECTED_REDUCTIONS[case.strategy]
     kinds = dict(Counter(node.op for node in reductions))
